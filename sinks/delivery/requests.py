@@ -6,8 +6,8 @@ import structlog
 from kafka.errors import KafkaError
 
 from detectors.values.durations import humanize
+from sinks.contract.action_request import UNTIL_RESOLVED, ActionError, ActionRequest
 from sinks.contract.feedback import Answer, Feedback, Mark
-from sinks.contract.request import UNTIL_RESOLVED, Request, RequestError
 from sinks.contract.wording import SEVERITY_MARKS, clock_time, kind_words
 from sinks.delivery.silencing import SilenceBook
 from sinks.prometheus.collector import IncidentCollector
@@ -36,23 +36,21 @@ class Requests:
         self._board, self._silences, self._write = board, silences, write
         self._incomplete, self._now_ms = incomplete, now_ms
 
-    def perform(self, request: Request) -> str:
-        """The text for the person who asked; empty if the message itself shows it. Raises RequestError."""
+    def perform(self, request: ActionRequest) -> str:
+        """The text for the person who asked; empty if the message itself shows it. Raises ActionError."""
         if self._incomplete() is not None:
-            raise RequestError(
-                "flinkwatch has just started and does not know all incidents yet. Try again in a minute."
-            )
+            raise ActionError("flinkwatch has just started and does not know all incidents yet. Try again in a minute.")
         try:
             text = self._perform(request)
         except KafkaError as error:
             log.warning("a request could not be written", wish=request.wish, error=type(error).__name__)
-            raise RequestError(
+            raise ActionError(
                 f"Nothing was changed: flinkwatch cannot write to Kafka ({type(error).__name__}). Try again later."
             ) from None
         log.info("request carried out", wish=request.wish, incident=request.incident, person=request.person)
         return text
 
-    def _perform(self, request: Request) -> str:
+    def _perform(self, request: ActionRequest) -> str:
         match request.wish:
             case "status":
                 return self._status(request.choice)
@@ -68,13 +66,13 @@ class Requests:
             case "withdraw":
                 return self._give(request, "not_an_incident", withdrawn=True)
 
-    def _open(self, request: Request) -> OpenIncident:
+    def _open(self, request: ActionRequest) -> OpenIncident:
         found = self._board.open_incidents().get(request.incident)
         if found is None:
-            raise RequestError(f"Incident {request.incident[:40]} is not open: it has resolved, or there is none.")
+            raise ActionError(f"Incident {request.incident[:40]} is not open: it has resolved, or there is none.")
         return found
 
-    def _silence(self, request: Request, incident: OpenIncident) -> str:
+    def _silence(self, request: ActionRequest, incident: OpenIncident) -> str:
         silence = self._silences.make(request, incident)
         if request.choice == UNTIL_RESOLVED:
             until = "until the incident resolves"
@@ -88,7 +86,7 @@ class Requests:
             f"flinkwatch silence expire {silence.id}"
         )
 
-    def _give(self, request: Request, answer: Answer, *, withdrawn: bool = False) -> str:
+    def _give(self, request: ActionRequest, answer: Answer, *, withdrawn: bool = False) -> str:
         incident = self._open(request)
         marks = self._board.feedback.marks(request.incident)
         existing = marks.acknowledged if answer == "acknowledged" else marks.not_an_incident

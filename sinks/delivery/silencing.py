@@ -12,7 +12,7 @@ from detectors.incidents.silences import Silence, at
 from detectors.settings.live import SILENCE_KEY, publish_silence
 from detectors.values.durations import format_duration, parse_duration
 from detectors.values.name_pattern import exactly
-from sinks.contract.request import UNTIL_RESOLVED, Request, RequestError
+from sinks.contract.action_request import UNTIL_RESOLVED, ActionError, ActionRequest
 from sinks.prometheus.incident_metrics import OpenIncident
 
 log = structlog.get_logger()
@@ -41,20 +41,20 @@ class SilenceBook:
             else:
                 self._silences.pop(silence.id, None)
 
-    def make(self, request: Request, incident: OpenIncident) -> Silence:
-        """Silences incidents like this one, for as long as was asked. Raises RequestError, KafkaError."""
+    def make(self, request: ActionRequest, incident: OpenIncident) -> Silence:
+        """Silences incidents like this one, for as long as was asked. Raises ActionError, KafkaError."""
         silence = self._silence(request, incident)
         if silence.edges()[1] <= self._now_ms():
-            raise RequestError("The silence would have ended already.")
+            raise ActionError("The silence would have ended already.")
         self._publish(silence, request.person)
         return silence
 
     def end(self, identifier: str, person: str) -> Silence:
-        """Raises RequestError, KafkaError."""
+        """Raises ActionError, KafkaError."""
         with self._lock:
             silence = self._silences.get(identifier)
         if silence is None or silence.edges()[1] <= self._now_ms():
-            raise RequestError(
+            raise ActionError(
                 f"There is no silence {identifier} that could be ended here. It has ended already, or it is in the "
                 "configuration file: then remove it from the section `silences`."
             )
@@ -70,7 +70,7 @@ class SilenceBook:
         for identifier in ids:
             try:
                 self.end(identifier, "flinkwatch")
-            except RequestError:
+            except ActionError:
                 continue
             log.info("silence ended with its incident", silence=identifier)
 
@@ -79,7 +79,7 @@ class SilenceBook:
         self._write(SILENCE_KEY + silence.id.encode(), _encode(record))
         self.add(silence)
 
-    def _silence(self, request: Request, incident: OpenIncident) -> Silence:
+    def _silence(self, request: ActionRequest, incident: OpenIncident) -> Silence:
         kind, _, cluster, job = incident.labels
         fields: dict[str, object] = {
             "cluster": exactly(cluster),
@@ -98,15 +98,15 @@ class SilenceBook:
             return Silence.model_validate(fields)
         except ValidationError as error:
             where = ".".join(map(str, error.errors()[0]["loc"]))
-            raise RequestError(f"This incident cannot be silenced from here: its {where} is too long.") from None
+            raise ActionError(f"This incident cannot be silenced from here: its {where} is too long.") from None
 
     def _lasting(self, choice: str) -> int:
         try:
             lasting = parse_duration(choice)
         except ValueError:
-            raise RequestError("This is no duration of a silence.") from None
+            raise ActionError("This is no duration of a silence.") from None
         if not 0 < lasting <= self._longest:
-            raise RequestError(f"A silence may last {format_duration(self._longest)} at most (sinks.max_silence).")
+            raise ActionError(f"A silence may last {format_duration(self._longest)} at most (sinks.max_silence).")
         return lasting
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sinks.prometheus.bounded_server import BoundedServer
 from sinks.prometheus.catalogue import scraped
-from sinks.web.site.exchange import Request, Responder, Response
+from sinks.web.site.exchange import HttpRequest, HttpResponse, Responder
 
 log = structlog.get_logger()
 
@@ -124,12 +124,12 @@ class StatusServer:
             self._thread.join(timeout=2)
             self.server = self._thread = None
 
-    def respond(self, request: Request) -> Response:
+    def respond(self, request: HttpRequest) -> HttpResponse:
         """The response of the site, or this server's own."""
         if (response := self._site(request)) is not None:
             return response
         status, content_type, body = self.answer(request.path, request.headers.get("Accept", ""))
-        return Response(status, (("Content-Type", content_type),), body)
+        return HttpResponse(status, (("Content-Type", content_type),), body)
 
     def answer(self, path: str, accept: str) -> tuple[HTTPStatus, str, bytes]:
         match path:
@@ -168,7 +168,7 @@ class _StatusHandler(BaseHTTPRequestHandler):
         except ValueError:
             self.send_error(HTTPStatus.BAD_REQUEST, "Malformed URI")
             return
-        response = self.page.respond(Request(parts.path, parts.query, self.headers))
+        response = self.page.respond(HttpRequest(parts.path, parts.query, self.headers))
         self.send_response(response.status)
         for name, value in response.headers:
             self.send_header(name, value)

@@ -128,7 +128,9 @@ def test_acknowledge_silence_undo_and_label_with_two_deliverers(here: Installati
     eventually(lambda: len(here.silences()) == 1, "the silence is written")
     (silence,) = here.silences()
     assert silence.fits(OPENED.cluster, OPENED.job_name, OPENED.cause)
-    here.say(make_transition(seq=2, transition="updated", at=NOW, findings=[], silence=silence.silenced()))
+    here.say(
+        make_transition(seq=2, transition="updated", at=NOW, findings=[], silence=silence.silenced(silence.edges()[1]))
+    )
     eventually(lambda: "End the silence" in here.shown(), "the button to undo it")
     here.press("end_silence")
     eventually(lambda: len(here.silences()) == 2, "the silence is ended")

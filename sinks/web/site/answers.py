@@ -7,7 +7,7 @@ from http import HTTPStatus
 import msgspec
 
 from sinks.web.site.documents import Problem
-from sinks.web.site.exchange import Response
+from sinks.web.site.exchange import HttpResponse
 from sinks.web.site.pages import error_page
 from sinks.web.templating import content_security_policy
 
@@ -27,24 +27,24 @@ _LOGIN = "WWW-Authenticate"
 Headers = tuple[tuple[str, str], ...]
 
 
-def page(html: str, status: HTTPStatus = HTTPStatus.OK, headers: Headers = ()) -> Response:
+def page(html: str, status: HTTPStatus = HTTPStatus.OK, headers: Headers = ()) -> HttpResponse:
     """A page. Text that UTF-8 cannot express becomes a question mark."""
     policy = ("Content-Security-Policy", content_security_policy())
-    return Response(status, (("Content-Type", _HTML), *_SAFE, policy, *headers), html.encode("utf-8", "replace"))
+    return HttpResponse(status, (("Content-Type", _HTML), *_SAFE, policy, *headers), html.encode("utf-8", "replace"))
 
 
-def document(body: bytes, asked: Message) -> Response:
+def document(body: bytes, asked: Message) -> HttpResponse:
     """A JSON document, or 304 without a body if the client has it."""
     tag = f'"{sha256(body).hexdigest()[:32]}"'
     headers = (*_SAFE, ("ETag", tag))
     if _is_known(tag, asked.get("If-None-Match", "")):
-        return Response(HTTPStatus.NOT_MODIFIED, headers, b"")
-    return Response(HTTPStatus.OK, (("Content-Type", _JSON), *headers), body)
+        return HttpResponse(HTTPStatus.NOT_MODIFIED, headers, b"")
+    return HttpResponse(HTTPStatus.OK, (("Content-Type", _JSON), *headers), body)
 
 
 def failure(
     status: HTTPStatus, detail: str, *, as_json: bool, prefix: str, allowed: list[str] | None = None, login: str = ""
-) -> Response:
+) -> HttpResponse:
     """An error for a program or a person. `allowed` is what the query may have, `login` how to log in."""
     headers: Headers = ()
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
@@ -53,7 +53,7 @@ def failure(
         headers += ((_LOGIN, login),)
     problem = Problem(title=status.phrase, status=int(status), detail=detail, allowed=allowed or [])
     if as_json:
-        return Response(status, (("Content-Type", _PROBLEM), *_SAFE, *headers), msgspec.json.encode(problem))
+        return HttpResponse(status, (("Content-Type", _PROBLEM), *_SAFE, *headers), msgspec.json.encode(problem))
     return page(error_page(problem, prefix), status, headers)
 
 

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """`path` and `query` are as the client sent them, still percent-encoded."""
 
     path: str
@@ -14,7 +14,7 @@ class Request(NamedTuple):
     headers: Message
 
 
-class Response(NamedTuple):
+class HttpResponse(NamedTuple):
     """The server adds Content-Length, and leaves out the body of an answer to HEAD."""
 
     status: HTTPStatus
@@ -22,5 +22,5 @@ class Response(NamedTuple):
     body: bytes
 
 
-Responder = Callable[[Request], Response | None]
+Responder = Callable[[HttpRequest], HttpResponse | None]
 """Answers a request; None leaves the request to the server."""

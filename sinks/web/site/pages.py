@@ -38,7 +38,7 @@ _NAVIGATION = (
 )
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class PageRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a page was asked for: its path without `prefix`, the query, and the time (epoch ms)."""
 
     prefix: str
@@ -71,18 +71,18 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return humanize(self.now - time)
 
 
-Page = Callable[[Any, Asked], str]
+Page = Callable[[Any, PageRequest], str]
 
 # Seconds beyond which a time or a time span is no longer one that people know.
 _MUCH = 1e11
 
 
-def open_incidents(document: OpenIncidents, asked: Asked) -> str:
+def open_incidents(document: OpenIncidents, asked: PageRequest) -> str:
     groups = [(name, list(found)) for name, found in groupby(document.incidents, lambda one: one.cluster)]
     return _page("open.html.j2", asked, document, groups=groups, kinds=KINDS, severities=SEVERITIES[::-1])
 
 
-def incident(document: IncidentDocument, asked: Asked) -> str:
+def incident(document: IncidentDocument, asked: PageRequest) -> str:
     context = PageContext(
         earlier=[EarlierIncident(one.incident, one.summary, one.opened_at, one.ended_at) for one in document.earlier],
         notifications=[
@@ -97,7 +97,7 @@ def incident(document: IncidentDocument, asked: Asked) -> str:
     return render_incident(document.transitions[::-1], context)
 
 
-def history(document: History, asked: Asked) -> str:
+def history(document: History, asked: PageRequest) -> str:
     tables = (
         ("Kind", document.kinds, "kind"),
         ("Cluster", document.clusters, "cluster"),
@@ -107,25 +107,25 @@ def history(document: History, asked: Asked) -> str:
     return _page("history.html.j2", asked, document, tables=tables, kinds=KINDS, severities=SEVERITIES[::-1])
 
 
-def clusters(document: Clusters, asked: Asked) -> str:
+def clusters(document: Clusters, asked: PageRequest) -> str:
     return _page("clusters.html.j2", asked, document)
 
 
-def cluster(document: ClusterDocument, asked: Asked) -> str:
+def cluster(document: ClusterDocument, asked: PageRequest) -> str:
     return _page("cluster.html.j2", asked, document, now_words=now_words, limit_words=limit_words)
 
 
-def configuration(document: ConfigurationDocument, asked: Asked) -> str:
+def configuration(document: ConfigurationDocument, asked: PageRequest) -> str:
     return _page("config.html.j2", asked, document, as_json=_as_json)
 
 
-def receivers(document: Receivers, asked: Asked) -> str:
+def receivers(document: Receivers, asked: PageRequest) -> str:
     return _page("receivers.html.j2", asked, document)
 
 
 def error_page(problem: Problem, prefix: str) -> str:
     """The page of an error. It shows nothing of the request."""
-    asked = Asked(prefix=prefix, path="", query=SiteQuery(), now=0)
+    asked = PageRequest(prefix=prefix, path="", query=SiteQuery(), now=0)
     return render("error.html.j2", problem=problem, **_frame(asked))
 
 
@@ -169,12 +169,12 @@ def _as_json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _page(template: str, asked: Asked, document: msgspec.Struct, **values: object) -> str:
+def _page(template: str, asked: PageRequest, document: msgspec.Struct, **values: object) -> str:
     context = PageContext(notice=getattr(document, "problem", None) or "")
     return render(template, document=document, context=context, **values, **_frame(asked))
 
 
-def _frame(asked: Asked) -> dict[str, Any]:
+def _frame(asked: PageRequest) -> dict[str, Any]:
     """What every page needs."""
     return {
         "asked": asked,

@@ -17,7 +17,7 @@ import structlog
 
 from sinks.secret import SecretError
 from sinks.web.site import answers, pages, views
-from sinks.web.site.exchange import Request, Response
+from sinks.web.site.exchange import HttpRequest, HttpResponse
 from sinks.web.site.guard import allowed_names, host_problem, may_read
 from sinks.web.site.query import BadQueryError, SiteQuery, parse
 from sinks.web.site.schema import schema_text
@@ -72,7 +72,7 @@ class StatusSite:
         self._turn = threading.BoundedSemaphore(_AT_ONCE)
         self._quiet_until = 0.0
 
-    def respond(self, request: Request) -> Response | None:
+    def respond(self, request: HttpRequest) -> HttpResponse | None:
         """The response; None for the server's own paths, unless they are protected and the login is missing."""
         own = request.path in _OWN
         if own and not self._config.protect_metrics:
@@ -96,7 +96,7 @@ class StatusSite:
         inside = prefix and (path == prefix or path.startswith(f"{prefix}/"))
         return path.removeprefix(prefix) or "/" if inside else path
 
-    def _refusal(self, request: Request, own: bool, as_json: bool) -> Response | None:
+    def _refusal(self, request: HttpRequest, own: bool, as_json: bool) -> HttpResponse | None:
         if not own and (problem := host_problem(request.headers, self._names)):
             return self._failure(HTTPStatus.MISDIRECTED_REQUEST, problem, as_json)
         try:
@@ -110,7 +110,7 @@ class StatusSite:
         login = f'{scheme} realm="flinkwatch"'
         return self._failure(HTTPStatus.UNAUTHORIZED, "a login is needed", as_json, login=login)
 
-    def _answer(self, path: str, request: Request, as_json: bool) -> Response:
+    def _answer(self, path: str, request: HttpRequest, as_json: bool) -> HttpResponse:
         inner = path.removeprefix(API) if path.startswith(f"{API}/") else "" if as_json else path
         if as_json and inner == "/schema.json":
             return answers.document(schema_text().encode(), request.headers)
@@ -127,7 +127,7 @@ class StatusSite:
         finally:
             self._turn.release()
 
-    def _show(self, route: SitePath, name: str, query: SiteQuery, headers: Message, path: str) -> Response:
+    def _show(self, route: SitePath, name: str, query: SiteQuery, headers: Message, path: str) -> HttpResponse:
         as_json, prefix = path.startswith(API), self._config.prefix
         document = route.view(self._sources, name, query, f"{prefix}{path}")
         if document is None:
@@ -136,7 +136,7 @@ class StatusSite:
         if as_json:
             return answers.document(_encode(document), headers)
         refreshes = "refresh" in route.parameters
-        asked = pages.Asked(
+        asked = pages.PageRequest(
             prefix=prefix,
             path=path,
             query=query,
@@ -156,7 +156,7 @@ class StatusSite:
 
     def _failure(
         self, status: HTTPStatus, detail: str, as_json: bool, allowed: list[str] | None = None, login: str = ""
-    ) -> Response:
+    ) -> HttpResponse:
         prefix = self._config.prefix
         return answers.failure(status, detail, as_json=as_json, prefix=prefix, allowed=allowed, login=login)
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from detectors.incident import Transition
 from detectors.values.durations import humanize
+from sinks.contract.action_request import UNTIL_RESOLVED
 from sinks.contract.feedback import Mark, Marks
 from sinks.contract.phrases import title
-from sinks.contract.request import UNTIL_RESOLVED
 from sinks.contract.wording import clock_time
 from sinks.integrations.slack.actions.settings import SlackActionsConfig
 from sinks.integrations.slack.message.blocks import Block, Message, mrkdwn, plain_object

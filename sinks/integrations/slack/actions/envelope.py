@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple, get_args
 import msgspec
 
 from detectors.values.decoding import LAST_MS
-from sinks.contract.request import Request, Wish
+from sinks.contract.action_request import ActionRequest, Wish
 from sinks.integrations.slack.actions.buttons import ACTION_PREFIX
 
 _NAME_LIMIT, _WORDS_LIMIT = 80, 500
@@ -24,10 +24,10 @@ class EnvelopeError(ValueError):
     """The payload is not one that flinkwatch has asked for. The text has nothing of the payload."""
 
 
-class Asked(NamedTuple):
+class EnvelopeContent(NamedTuple):
     """A request, the workspace it comes from, and where to answer. `problem`: it is none, and this is the answer."""
 
-    request: Request | None
+    request: ActionRequest | None
     user: str
     team: str
     answer_to: str
@@ -77,7 +77,7 @@ class _Command(msgspec.Struct):
     response_url: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
 
 
-def read_envelope(kind: str, payload: Any, now: int) -> Asked | None:
+def read_envelope(kind: str, payload: Any, now: int) -> EnvelopeContent | None:
     """What a payload asks for. None for what is nothing to flinkwatch, such as a link that was opened.
 
     `now` is epoch ms. Raises EnvelopeError.
@@ -94,7 +94,7 @@ def read_envelope(kind: str, payload: Any, now: int) -> Asked | None:
     return None
 
 
-def _click(click: _Click) -> Asked | None:
+def _click(click: _Click) -> EnvelopeContent | None:
     if len(click.actions) != 1:
         raise EnvelopeError(f"{len(click.actions)} actions instead of 1")
     action = click.actions[0]
@@ -107,7 +107,7 @@ def _click(click: _Click) -> Asked | None:
         raise EnvelopeError("the button names no incident")
     place = click.container or _Container()
     user = _user(click.user.id)
-    request = Request(
+    request = ActionRequest(
         wish=wish,  # type: ignore[arg-type]  # checked above
         person=_name(click.user.username or click.user.name, user),
         user=user,
@@ -117,20 +117,20 @@ def _click(click: _Click) -> Asked | None:
         message=f"{place.channel_id}/{place.message_ts}",
     )
     team = click.team.id if click.team is not None and click.team.id else click.user.team_id
-    return Asked(request, user, team, click.response_url)
+    return EnvelopeContent(request, user, team, click.response_url)
 
 
-def _command(command: _Command, now: int) -> Asked:
+def _command(command: _Command, now: int) -> EnvelopeContent:
     user = _user(command.user_id)
     verb, _, rest = _one_line(command.text, _WORDS_LIMIT).partition(" ")
     common: dict[str, Any] = {"person": _name(command.user_name, user), "user": user, "at": now}
     request = None
     if verb == "status":
-        request = Request(wish="status", choice=rest, **common)
+        request = ActionRequest(wish="status", choice=rest, **common)
     elif verb == "not-an-incident" and rest:
         incident, _, words = rest.partition(" ")
-        request = Request(wish="not_an_incident", incident=incident, words=words, **common)
-    return Asked(request, user, command.team_id, command.response_url, "" if request is not None else USAGE)
+        request = ActionRequest(wish="not_an_incident", incident=incident, words=words, **common)
+    return EnvelopeContent(request, user, command.team_id, command.response_url, "" if request is not None else USAGE)
 
 
 def _user(text: str) -> str:

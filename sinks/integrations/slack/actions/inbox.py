@@ -9,16 +9,16 @@ from typing import Any
 
 import structlog
 
+from sinks.contract.action_request import ActionError, ActionRequest
 from sinks.contract.outcome import Delivered
-from sinks.contract.request import Request, RequestError
-from sinks.integrations.slack.actions.envelope import Asked, EnvelopeError, read_envelope
+from sinks.integrations.slack.actions.envelope import EnvelopeContent, EnvelopeError, read_envelope
 from sinks.integrations.slack.actions.people import SlackPeople
 from sinks.prometheus.delivery_metrics import DeliveryMetrics
 
 log = structlog.get_logger()
 
-Perform = Callable[[Request], str]
-"""Carries out a request and returns the text for the person, empty for none. Raises RequestError."""
+Perform = Callable[[ActionRequest], str]
+"""Carries out a request and returns the text for the person, empty for none. Raises ActionError."""
 
 _WAITING_MOST = 100
 _REMEMBERED = 1_000
@@ -73,7 +73,7 @@ class SlackInbox:
             return
         try:
             text, result = self._carry_out(asked), "done"
-        except RequestError as error:
+        except ActionError as error:
             text, result = str(error), "refused"
         except Exception:
             log.exception("an action in Slack failed", action=wish)
@@ -83,9 +83,9 @@ class SlackInbox:
         if outcome is not None and not isinstance(outcome, Delivered):
             log.warning("an answer to an action in Slack did not arrive", action=wish, reason=outcome.reason)
 
-    def _carry_out(self, asked: Asked) -> str:
+    def _carry_out(self, asked: EnvelopeContent) -> str:
         if asked.team != self._team():
-            raise RequestError(_OTHER_WORKSPACE)
+            raise ActionError(_OTHER_WORKSPACE)
         self._people.check(asked.user)
         if asked.request is None:
             return asked.problem

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from sinks.contract.action_request import ActionError
 from sinks.contract.outcome import Outcome, Refused
-from sinks.contract.request import RequestError
 from sinks.integrations.http_post import post_json
 from sinks.integrations.slack.actions.settings import ANYONE
 from sinks.integrations.slack.client import SlackClient
@@ -32,12 +32,12 @@ class SlackPeople:
         self._members: dict[str, tuple[float, frozenset[str]]] = {}
 
     def check(self, user: str) -> None:
-        """Raises RequestError if a user may not act, or if Slack does not name the members of a group."""
+        """Raises ActionError if a user may not act, or if Slack does not name the members of a group."""
         allowed = self._config.actions.allowed
         if ANYONE in allowed or user in allowed:
             return
         if not any(user in self._members_of(group) for group in allowed if group.startswith("S")):
-            raise RequestError(NOT_ALLOWED)
+            raise ActionError(NOT_ALLOWED)
 
     def answer(self, address: str, text: str) -> Outcome:
         """Shows one person a text in the channel where they acted."""
@@ -55,7 +55,7 @@ class SlackPeople:
         if not isinstance(answer, dict):
             if group in self._members:
                 return members
-            raise RequestError(f"It is not known who is in the user group {group}: {answer.reason}. Try again later.")
+            raise ActionError(f"It is not known who is in the user group {group}: {answer.reason}. Try again later.")
         users = answer.get("users")
         found = frozenset(str(user) for user in users) if isinstance(users, list) else frozenset[str]()
         self._members[group] = self._clock() + _MEMBERS_FOR_S, found

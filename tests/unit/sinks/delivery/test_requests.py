@@ -6,8 +6,8 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 
 from detectors.incident import Transition
+from sinks.contract.action_request import ActionError, ActionRequest
 from sinks.contract.feedback import decode_feedback
-from sinks.contract.request import Request, RequestError
 from sinks.delivery.requests import Requests
 from sinks.delivery.silencing import SilenceBook
 from sinks.prometheus.collector import IncidentCollector
@@ -32,7 +32,7 @@ class Desk:
 
     def ask(self, wish: str, **changes: Any) -> str:
         fields: dict[str, Any] = {"person": "ann", "user": "U0ANN", "at": NOW, "incident": make_transition().incident}
-        return self.requests.perform(Request(wish=wish, **fields | changes))  # type: ignore[arg-type]
+        return self.requests.perform(ActionRequest(wish=wish, **fields | changes))  # type: ignore[arg-type]
 
     def _write(self, key: bytes, value: bytes) -> None:
         if self.down:
@@ -70,14 +70,14 @@ def test_a_label_that_does_not_exist_cannot_be_withdrawn(desk: Desk) -> None:
 
 @pytest.mark.parametrize("wish", ["acknowledge", "not_an_incident", "withdraw", "silence"])
 def test_what_is_not_open_is_refused(desk: Desk, wish: str) -> None:
-    with pytest.raises(RequestError, match="Incident other is not open"):
+    with pytest.raises(ActionError, match="Incident other is not open"):
         desk.ask(wish, incident="other", choice="1h")
 
 
 @pytest.mark.parametrize("wish", ["acknowledge", "silence"])
 def test_without_kafka_nothing_is_taken_as_done(desk: Desk, wish: str) -> None:
     desk.down = True
-    with pytest.raises(RequestError, match="Nothing was changed"):
+    with pytest.raises(ActionError, match="Nothing was changed"):
         desk.ask(wish, choice="1h")
     desk.down = False
     assert desk.ask(wish, choice="1h").startswith("Silence " if wish == "silence" else "")
@@ -86,7 +86,7 @@ def test_without_kafka_nothing_is_taken_as_done(desk: Desk, wish: str) -> None:
 
 def test_a_deliverer_that_does_not_know_all_incidents_yet_answers_so(desk: Desk) -> None:
     desk.incomplete = "not read"
-    with pytest.raises(RequestError, match="has just started"):
+    with pytest.raises(ActionError, match="has just started"):
         desk.ask("status")
 
 

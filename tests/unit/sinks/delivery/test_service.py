@@ -16,7 +16,7 @@ from sinks.kafka.access import KafkaAccess
 from sinks.prometheus.http_server import PrometheusConfig
 from sinks.secret import SecretError
 from sinks.settings import Sinks
-from sinks.web.site.exchange import Request
+from sinks.web.site.exchange import HttpRequest
 from sinks.web.site.settings import WebConfig
 from tests.unit.sinks.delivery.test_delivery import metric
 from tests.unit.sinks.memory_kafka import TOPICS, MemoryKafka
@@ -200,7 +200,7 @@ def test_the_site_is_on_the_page_and_its_trouble_does_not_make_the_process_unrea
 ) -> None:
     with_site(monkeypatch)
     page = loops.delivery(1).page
-    request = Request("/", "", message_from_string("Host: localhost"))
+    request = HttpRequest("/", "", message_from_string("Host: localhost"))
     assert page.respond(request).status == 503
     assert "topics are still read" in page.respond(request).body.decode()
     assert ("status site", "Kafka has not been read yet") in page.checks()
@@ -212,7 +212,7 @@ def test_the_site_is_on_the_page_and_its_trouble_does_not_make_the_process_unrea
 def test_without_the_site_the_page_is_as_before(loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
     with_site(monkeypatch, enabled=False)
     page = loops.delivery(1).page
-    request = Request("/incidents/x", "", message_from_string("Host: evil.example"))
+    request = HttpRequest("/incidents/x", "", message_from_string("Host: evil.example"))
     assert page.respond(request).status == 404
     assert page.respond(request._replace(path="/")).status == 200
     assert "status site" not in dict(page.checks())

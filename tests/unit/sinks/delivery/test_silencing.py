@@ -7,7 +7,7 @@ import pytest
 from detectors.incident import Transition
 from detectors.incidents.silences import Silence
 from detectors.settings.live import SILENCE_KEY, read_silence
-from sinks.contract.request import UNTIL_RESOLVED, Request, RequestError
+from sinks.contract.action_request import UNTIL_RESOLVED, ActionError, ActionRequest
 from sinks.delivery.silencing import SilenceBook
 from sinks.prometheus.incident_metrics import OpenIncident
 from tests.unit.sinks.samples import make_transition
@@ -33,9 +33,9 @@ def topic() -> Topic:
     return Topic()
 
 
-def wish(choice: str = "1h", **changes: Any) -> Request:
+def wish(choice: str = "1h", **changes: Any) -> ActionRequest:
     fields: dict[str, Any] = {"wish": "silence", "person": "ann", "user": "U0ANN", "at": NOW, "incident": "i1"}
-    return Request(**fields | {"choice": choice} | changes)
+    return ActionRequest(**fields | {"choice": choice} | changes)
 
 
 def incident(**changes: Any) -> OpenIncident:
@@ -65,19 +65,19 @@ def test_the_same_request_makes_the_same_silence_and_a_later_one_another(topic: 
 
 @pytest.mark.parametrize("choice", ["31d", "0s", "never", "", "-1h"])
 def test_a_length_that_is_not_allowed_is_refused(topic: Topic, choice: str) -> None:
-    with pytest.raises(RequestError):
+    with pytest.raises(ActionError):
         topic.book.make(wish(choice), incident())
     assert topic.written == []
 
 
 def test_a_request_that_comes_after_the_end_of_its_silence_is_refused(topic: Topic) -> None:
     topic.now += 2 * HOUR
-    with pytest.raises(RequestError, match="ended already"):
+    with pytest.raises(ActionError, match="ended already"):
         topic.book.make(wish(), incident())
 
 
 def test_a_name_that_is_too_long_for_a_pattern_is_refused(topic: Topic) -> None:
-    with pytest.raises(RequestError, match="its cluster is too long"):
+    with pytest.raises(ActionError, match="its cluster is too long"):
         topic.book.make(wish(), incident(cluster="x" * 400))
 
 
@@ -85,12 +85,12 @@ def test_a_silence_is_ended_by_its_id_once(topic: Topic) -> None:
     made = topic.book.make(wish(), incident())
     topic.now += 60_000
     assert topic.book.end(made.id, "ben").edges()[1] == topic.now
-    with pytest.raises(RequestError, match="has ended already"):
+    with pytest.raises(ActionError, match="has ended already"):
         topic.book.end(made.id, "ben")
 
 
 def test_a_silence_of_the_configuration_file_cannot_be_ended(topic: Topic) -> None:
-    with pytest.raises(RequestError, match="in the configuration file"):
+    with pytest.raises(ActionError, match="in the configuration file"):
         topic.book.end("b7", "ben")
 
 

@@ -11,7 +11,7 @@ from detectors.settings.live import CONFIG_KEY, LiveSettings, encode_published, 
 from sinks.prometheus.collector import IncidentCollector
 from sinks.web.site.configuration import PublishedSettings
 from sinks.web.site.documents import Check, LoggedNotification
-from sinks.web.site.exchange import Request, Response
+from sinks.web.site.exchange import HttpRequest, HttpResponse
 from sinks.web.site.settings import WebConfig
 from sinks.web.site.sources import Sources
 from sinks.web.site.status_site import StatusSite
@@ -70,12 +70,12 @@ class FilledSite:
         reading = Reading(name=name, labels={"cluster": "prod-eu"} | labels, value=value, at=NOW)
         self.collector.show_reading(reading.key(), reading)
 
-    def get(self, address: str, **headers: str) -> Response:
+    def get(self, address: str, **headers: str) -> HttpResponse:
         path, _, query = address.partition("?")
         message = Message()
         for name, value in ({"Host": "localhost:9108"} | headers).items():
             message[name.replace("_", "-")] = value
-        found = self.site.respond(Request(path, query, message))
+        found = self.site.respond(HttpRequest(path, query, message))
         assert found is not None
         return found
 

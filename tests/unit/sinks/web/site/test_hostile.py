@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from detectors.incident import Silenced
-from sinks.web.site.exchange import Request
+from sinks.web.site.exchange import HttpRequest
 from tests.unit.sinks.samples import late_acks_finding, make_transition, overdue_finding
 from tests.unit.sinks.web.site.filled import NOW, FilledSite
 
@@ -145,7 +145,7 @@ def test_any_address_gets_an_answer_that_repeats_nothing_as_markup(
     headers = Message()
     headers["Host"] = "localhost"
     with capture_logs() as lines:
-        found = filled.site.respond(Request(joined, asked, headers))
+        found = filled.site.respond(HttpRequest(joined, asked, headers))
     assert lines == []
     if found is not None:
         assert found.status in (200, 304, 400, 404)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.contract.request import Request
-from sinks.integrations.slack.actions.envelope import Asked, EnvelopeError, read_envelope
+from sinks.contract.action_request import ActionRequest
+from sinks.integrations.slack.actions.envelope import EnvelopeContent, EnvelopeError, read_envelope
 
 NOW = 1_772_373_780_000
 
@@ -34,7 +34,7 @@ def command(text: str, **changes: Any) -> dict[str, Any]:
     return payload | changes
 
 
-def request_of(kind: str, payload: dict[str, Any]) -> Request:
+def request_of(kind: str, payload: dict[str, Any]) -> ActionRequest:
     asked = read_envelope(kind, payload, NOW)
     assert asked is not None
     assert asked.request is not None
@@ -42,8 +42,8 @@ def request_of(kind: str, payload: dict[str, Any]) -> Request:
 
 
 def test_a_choice_of_the_menu_is_a_request_with_the_time_of_the_action() -> None:
-    assert read_envelope("interactive", click(), 0) == Asked(
-        Request(
+    assert read_envelope("interactive", click(), 0) == EnvelopeContent(
+        ActionRequest(
             wish="silence",
             person="ann",
             user="U0ANN",

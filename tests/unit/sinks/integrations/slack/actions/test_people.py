@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from sinks.contract.action_request import ActionError
 from sinks.contract.outcome import Refused, RetryAfter
-from sinks.contract.request import RequestError
 from sinks.integrations.slack.actions.people import SlackPeople
 from sinks.integrations.slack.actions.settings import SlackActionsConfig
 from sinks.integrations.slack.settings import SlackConfig
@@ -44,12 +44,12 @@ def test_members_of_a_group_are_asked_for_once_in_five_minutes() -> None:
     groups = Groups(S0ONCALL=["U0BEN1"])
     who, clock = people(groups, "S0ONCALL")
     who.check("U0BEN1")
-    with pytest.raises(RequestError, match="You may not do this"):
+    with pytest.raises(ActionError, match="You may not do this"):
         who.check("U0EVE1")
     assert groups.asked == 1
     clock.now, groups.members["S0ONCALL"] = 301.0, ["U0EVE1"]
     who.check("U0EVE1")
-    with pytest.raises(RequestError):
+    with pytest.raises(ActionError):
         who.check("U0BEN1")
 
 
@@ -59,14 +59,14 @@ def test_while_slack_does_not_answer_the_members_known_last_may_and_no_one_else(
     who.check("U0BEN1")
     clock.now, groups.down = 301.0, True
     who.check("U0BEN1")
-    with pytest.raises(RequestError):
+    with pytest.raises(ActionError):
         who.check("U0EVE1")
 
 
 def test_a_group_that_was_never_known_allows_no_one() -> None:
     groups = Groups()
     groups.down = True
-    with pytest.raises(RequestError, match="not known who is in the user group S0ONCALL: Slack is not available"):
+    with pytest.raises(ActionError, match="not known who is in the user group S0ONCALL: Slack is not available"):
         people(groups, "S0ONCALL")[0].check("U0BEN1")
 
 

@@ -10,7 +10,7 @@ UNTIL_RESOLVED = "resolved"
 """The choice of a silence that ends with its incident."""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class ActionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`person` is a name and `user` the ID at Slack. `at` is when it was asked (epoch ms), and is the same if the
     request arrives twice.
 
@@ -32,5 +32,5 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.wish, self.incident, self.choice, self.user, self.message, str(self.at)
 
 
-class RequestError(Exception):
+class ActionError(Exception):
     """A request that cannot be carried out; the text is for the person who asked."""
