@@ -15,6 +15,7 @@ ERRORS = ("records_out_errors", "records_send_errors")
 SENT = "records_sent"
 _MAX_COUNTERS = 1_000
 _STREAK_MS = 300_000
+_HELD = 2
 
 
 class ErrorCounter(msgspec.Struct, array_like=True):
@@ -22,7 +23,8 @@ class ErrorCounter(msgspec.Struct, array_like=True):
 
     `time`, `since` and `last` are event times of the newest sample and of the first and last rise; `rises` is their
     number and `errors` their sum. `sent` are the records sent so far, `sent_before` those before the first rise, and
-    `sent_last` those at the newest sample.
+    `sent_last` those at the newest sample. `peak` is the value before it fell, until it rises again, and `held` counts
+    the samples since the records sent last rose.
     """
 
     value: int
@@ -34,16 +36,28 @@ class ErrorCounter(msgspec.Struct, array_like=True):
     rises: int = 0
     errors: int = 0
     sent_last: int = 0
+    peak: int = 0
+    held: int = 0
 
     def take(self, value: int, time: int, min_share: float) -> bool:
         """Take in a sample. Returns whether the counter has risen by that share of what was sent since the last one.
 
-        A restart sets it back.
+        A restart sets it back; a value that fell for one sample was wrong. Where the records sent are known but have
+        not risen yet, the next samples are waited for: a scrape may arrive in parts and in any order.
         """
         if time <= self.time:
             return False
-        rise, self.value, self.time = value - self.value, value, time
-        sent, self.sent_last = self.sent - self.sent_last, self.sent
+        self.time = time
+        sent = self.sent - self.sent_last
+        if value < self.value or sent < 0:
+            self.peak = max(self.peak, self.value)
+            self.value, self.sent_last = value, self.sent
+            return False
+        if self.sent and not sent and self.held < _HELD:
+            self.held += 1
+            return False
+        rise = value - (self.peak if value >= self.peak > self.value else self.value)
+        self.value, self.sent_last, self.peak, self.held = value, self.sent, 0, 0
         if rise <= 0 or (sent > 0 and rise < min_share * sent):
             return False
         if time - self.last > _STREAK_MS:

@@ -153,7 +153,7 @@ def test_topics_are_checked_against_what_the_broker_says(installation: Installat
     with closing(KafkaAdminClient(**client_options(installation.access))) as admin:
         with pytest.raises(TopicsError) as caught:
             ensure_topics(admin, names, create=False)
-        assert str(caught.value).count("kafka-topics.sh") == 6
+        assert str(caught.value).count("kafka-topics.sh") == 7
         admin.create_topics({names.incidents: {"num_partitions": 5}})
         admin.wait_for_topics([names.incidents])
         with pytest.raises(TopicsError, match=r"incidents: cleanup.policy is delete, must be compact"):
