@@ -17,7 +17,7 @@ from tests.e2e.test_job import essence, replayed
 from tests.embedded.job_process import JobProcess
 from tests.recorded import recording
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(480)]
 
 PROJECT = Path(__file__).parents[2]
 # Python runs it in every process of the job: a detector that fails on one event, a read stage that fails on one record.

@@ -8,7 +8,7 @@ import pytest
 from detectors.events.event import Record
 from tests.e2e.harness import Installation
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 REFUSED = (
     "[Consumer clientId={0}-0, groupId={0}] Connection to node 1 (kafka-1/10.0.0.9:9092) could not be established. "

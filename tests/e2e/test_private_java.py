@@ -9,7 +9,7 @@ import pytest
 
 from streaming.setup import java
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 

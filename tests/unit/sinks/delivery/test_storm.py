@@ -78,6 +78,7 @@ def counted(world: World) -> Counter[str]:
 
 
 # 25 s of work for an idle processor.
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_ten_thousand_incidents_in_a_minute_are_a_bounded_number_of_calls_and_none_is_lost(world: World) -> None:
     """The bound whatever comes: 60 posts and 50 edits a minute, and 10 of each at once. In this storm: 30 incidents get
