@@ -108,7 +108,7 @@ def draw_chart(
         words=_in_words(series, curves),
         first=moment(curves.points[0][0]),
     )
-    return Markup(html)  # noqa: S704 - it was rendered with escaped values
+    return Markup(html)  # noqa: S704  # nosec B704 - it was rendered with escaped values
 
 
 def _curves(series: Series) -> Curves | None:

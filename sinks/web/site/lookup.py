@@ -47,13 +47,13 @@ def where(query: SiteQuery, *conditions: str, since: int = 0) -> Where:
 
 
 def count(db: sqlite3.Connection, selected: Where) -> int:
-    (found,) = db.execute(f"SELECT count(*) FROM incidents WHERE {selected.text}", selected.values).fetchone()  # noqa: S608
+    (found,) = db.execute(f"SELECT count(*) FROM incidents WHERE {selected.text}", selected.values).fetchone()  # noqa: S608  # nosec B608
     return int(found)
 
 
 def by_cluster(db: sqlite3.Connection, selected: Where, query: SiteQuery) -> list[IncidentSummary]:
     """A part of the selected incidents, by cluster and severity."""
-    worst = f"SELECT cluster, max({_WORST}) AS worst_of_cluster FROM incidents WHERE {selected.text} GROUP BY cluster"  # noqa: S608
+    worst = f"SELECT cluster, max({_WORST}) AS worst_of_cluster FROM incidents WHERE {selected.text} GROUP BY cluster"  # noqa: S608  # nosec B608
     named = f"incidents JOIN ({worst}) USING (cluster)"
     twice = Where(selected.text, (*selected.values, *selected.values))
     return _summaries(db, twice, _BY_CLUSTER, query.limit, query.offset, named)
@@ -82,12 +82,12 @@ def _summaries(
 ) -> list[IncidentSummary]:
     """A part of the selected incidents in an order. Only names are sorted, since all columns take twice as long."""
     found = db.execute(
-        f"SELECT incident FROM {table} WHERE {selected.text} ORDER BY {order} LIMIT ? OFFSET ?",  # noqa: S608
+        f"SELECT incident FROM {table} WHERE {selected.text} ORDER BY {order} LIMIT ? OFFSET ?",  # noqa: S608  # nosec B608
         (*selected.values, limit, offset),
     )
     names = [name for (name,) in found]
     marks = ",".join("?" * len(names))
-    rows = db.execute(f"SELECT {_COLUMNS} FROM incidents WHERE incident IN ({marks})", names)  # noqa: S608
+    rows = db.execute(f"SELECT {_COLUMNS} FROM incidents WHERE incident IN ({marks})", names)  # noqa: S608  # nosec B608
     by_name = {row[0]: _summary(row) for row in rows}
     return [by_name[name] for name in names]
 
@@ -100,7 +100,7 @@ def _summary(row: Sequence[Any]) -> IncidentSummary:
 def clusters(db: sqlite3.Connection, selected: Where = Where(OPEN)) -> list[ClusterSummary]:  # noqa: B008 - immutable
     """Counts of the selected incidents by cluster, the worst cluster first."""
     rows = db.execute(
-        f"SELECT cluster, {', '.join(f'sum({_WORST} = {rank})' for rank in (2, 1, 0, -1))} "  # noqa: S608
+        f"SELECT cluster, {', '.join(f'sum({_WORST} = {rank})' for rank in (2, 1, 0, -1))} "  # noqa: S608  # nosec B608
         f"FROM incidents WHERE {selected.text} GROUP BY cluster "
         f"ORDER BY max({_WORST}) DESC, cluster",
         selected.values,
@@ -114,7 +114,7 @@ def clusters(db: sqlite3.Connection, selected: Where = Where(OPEN)) -> list[Clus
 def counts(db: sqlite3.Connection, column: str, selected: Where) -> list[Count]:
     """How many of the selected incidents have each value of a column, the largest counts first."""
     rows = db.execute(
-        f"SELECT {column}, count(*) FROM incidents WHERE {selected.text} "  # noqa: S608
+        f"SELECT {column}, count(*) FROM incidents WHERE {selected.text} "  # noqa: S608  # nosec B608
         f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {_NAMES_SHOWN}",
         selected.values,
     )
@@ -124,7 +124,7 @@ def counts(db: sqlite3.Connection, column: str, selected: Where) -> list[Count]:
 def days(db: sqlite3.Connection, selected: Where) -> list[Count]:
     """How many of the selected incidents opened on each day (UTC), the newest day first."""
     rows = db.execute(
-        f"SELECT date(opened_at / 1000, 'unixepoch'), count(*) FROM incidents WHERE {selected.text} "  # noqa: S608
+        f"SELECT date(opened_at / 1000, 'unixepoch'), count(*) FROM incidents WHERE {selected.text} "  # noqa: S608  # nosec B608
         f"GROUP BY 1 ORDER BY 1 DESC LIMIT {_NAMES_SHOWN}",
         selected.values,
     )
@@ -140,7 +140,7 @@ def transitions(db: sqlite3.Connection, name: str, seqs: Sequence[int]) -> list[
     """The transitions of an incident with these numbers, the newest first."""
     marks = ",".join("?" * len(seqs))
     rows = db.execute(
-        f"SELECT body FROM transitions WHERE incident = ? AND seq IN ({marks}) ORDER BY seq DESC",  # noqa: S608
+        f"SELECT body FROM transitions WHERE incident = ? AND seq IN ({marks}) ORDER BY seq DESC",  # noqa: S608  # nosec B608
         (name, *seqs),
     )
     return [decode_transition(zlib.decompress(body)) for (body,) in rows]
