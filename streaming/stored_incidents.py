@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from threading import Event
 from typing import Any
 
@@ -11,6 +11,7 @@ from kafka import TopicPartition
 from detectors.incident import Transition, decode_transition
 from detectors.values.decoding import UndecodableError
 from sinks.kafka import clients
+from sinks.kafka.access import KafkaAccess
 from sinks.kafka.diagnosis import explained
 from sinks.kafka.reading import follow, partitions_of, read_to_end
 from streaming.configuration.settings import Kafka
@@ -23,10 +24,7 @@ def stored_transitions(kafka: Kafka, within_ms: int, incident: str = "") -> dict
     Kafka's compaction may have removed all but the newest one of an incident. Raises PublishedError.
     """
     topic = kafka.topics.incidents
-    with (
-        explained(kafka.access, PublishedError, f"{topic} could not be read: "),
-        closing(clients.consumer(kafka.access, connect_ms=within_ms)) as consumer,
-    ):
+    with topic_reader(kafka.access, topic, within_ms) as consumer:
         records = read_to_end(consumer, existing_partitions(consumer, topic), within_s=within_ms / 1000)
         return by_incident(((record.key or b"", record.value) for record in records), incident)
 
@@ -37,14 +35,21 @@ def followed_transitions(kafka: Kafka, within_ms: int, stop: Event) -> Iterator[
     Raises PublishedError if the topic cannot be read to its present end. A later outage only delays the next ones.
     """
     topic = kafka.topics.incidents
-    with (
-        explained(kafka.access, PublishedError, f"{topic} could not be read: "),
-        closing(clients.consumer(kafka.access, connect_ms=within_ms)) as consumer,
-    ):
+    with topic_reader(kafka.access, topic, within_ms) as consumer:
         partitions = existing_partitions(consumer, topic)
         yield readable(record.value for record in read_to_end(consumer, partitions, within_s=within_ms / 1000))
         for records in follow(consumer, stop):
             yield readable(record.value for record in records)
+
+
+@contextmanager
+def topic_reader(access: KafkaAccess, topic: str, within_ms: int) -> Iterator[Any]:
+    """A consumer that reads one of flinkwatch's own topics. Raises PublishedError, also for what fails in the block."""
+    with (
+        explained(access, PublishedError, f"{topic} could not be read: "),
+        closing(clients.consumer(access, connect_ms=within_ms)) as consumer,
+    ):
+        yield consumer
 
 
 def existing_partitions(consumer: Any, topic: str) -> list[TopicPartition]:

@@ -1,18 +1,15 @@
 """What receivers were sent of an incident, as the notification log keeps it."""
 
 from collections.abc import Iterable
-from contextlib import closing
 
 import msgspec
 
 from detectors.values.decoding import UndecodableError, carried
 from sinks.delivery.notification_log import Entry
-from sinks.kafka import clients
-from sinks.kafka.diagnosis import explained
 from sinks.kafka.reading import partitions_of, read_to_end
 from sinks.web.page_context import SentNotification
 from streaming.configuration.settings import Kafka
-from streaming.errors import PublishedError
+from streaming.stored_incidents import topic_reader
 
 _decode = carried(msgspec.json.Decoder(Entry).decode)
 
@@ -23,10 +20,7 @@ def stored_notifications(kafka: Kafka, within_ms: int, incident: str) -> list[Se
     Kafka's compaction may have removed all but the newest entry of each receiver.
     """
     topic = kafka.topics.deliveries
-    with (
-        explained(kafka.access, PublishedError, f"{topic} could not be read: "),
-        closing(clients.consumer(kafka.access, connect_ms=within_ms)) as consumer,
-    ):
+    with topic_reader(kafka.access, topic, within_ms) as consumer:
         records = read_to_end(consumer, partitions_of(consumer, topic), within_s=within_ms / 1000)
         return of_incident(((record.key or b"", record.value) for record in records), incident)
 

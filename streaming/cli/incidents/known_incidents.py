@@ -1,21 +1,17 @@
 """Incidents and clusters that flinkwatch knows of, read from its topics, and which of them a silence matches."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from typing import TypeVar
 
 from detectors.incident import Reading, Transition, decode_reading, decode_transition
 from detectors.incidents.silences import Silence
 from detectors.values.decoding import UndecodableError
 from sinks.contract.wording import kind_words
-from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
-from sinks.kafka.diagnosis import explained
 from sinks.kafka.reading import newest_values
 from streaming.configuration.settings import Kafka
 from streaming.configuration.silences import muted
-from streaming.errors import PublishedError
-from streaming.stored_incidents import existing_partitions
+from streaming.stored_incidents import existing_partitions, topic_reader
 
 _SHOWN = 5
 _Value = TypeVar("_Value")
@@ -39,10 +35,7 @@ def readings(kafka: Kafka, within_ms: int) -> list[Reading]:
 
 def newest(access: KafkaAccess, topic: str, within_ms: int) -> dict[bytes, bytes]:
     """The newest value of each key of a compacted topic. Raises PublishedError, also if Kafka has no such topic."""
-    with (
-        explained(access, PublishedError, f"{topic} could not be read: "),
-        closing(clients.consumer(access, connect_ms=within_ms)) as consumer,
-    ):
+    with topic_reader(access, topic, within_ms) as consumer:
         existing_partitions(consumer, topic)
         return newest_values(consumer, topic, within_ms / 1000)
 
