@@ -4,6 +4,9 @@ from collections.abc import Collection, Mapping
 
 from kafka import TopicPartition
 
+# A reader that has caught up stays so with up to this many unread records.
+_FEW = 10_000
+
 
 class Progress:
     """`needed` are the topics that must exist for `complete`. Once complete, it stays so."""
@@ -24,3 +27,8 @@ class Progress:
         if {part.topic for part in ends} >= self._needed:
             self.complete = self.complete or all(positions[part] >= self._ends_at_start[part] for part in ends)
         return sum(max(0, end - positions[part]) for part, end in ends.items())
+
+
+def caught_up(behind: int, before: bool) -> bool:
+    """Whether a reader with so many unread records has caught up; `before`: it had. Then a few are no problem."""
+    return behind == 0 or (before and behind < _FEW)

@@ -11,7 +11,7 @@ from kafka.errors import KafkaError
 from detectors.incident import Transition, decode_reading, decode_transition
 from detectors.values.decoding import UndecodableError
 from sinks.kafka.clients import Clients
-from sinks.kafka.progress import Progress
+from sinks.kafka.progress import Progress, caught_up
 from sinks.kafka.reading import follow
 from sinks.kafka.topics import TopicNames
 from sinks.prometheus.collector import IncidentCollector
@@ -21,8 +21,6 @@ log = structlog.get_logger()
 _CLOSE_MS = 2_000
 # A response waits for that of the previous fetch. A broker that takes 5 s for one is slow, not down.
 _ASK_MS = 15_000
-# A collector that was complete stays ready with up to this many unread records.
-_MUCH = 10_000
 _CHECK_EVERY_S, _FIRST_CHECKS_EVERY_S = 10.0, 1.0
 
 
@@ -109,7 +107,6 @@ class CollectorFeed:
             ends = consumer.end_offsets(list(assigned), timeout_ms=_ASK_MS)
             positions = {part: consumer.position(part, timeout_ms=_ASK_MS) or 0 for part in ends}
             behind = self._progress.note(ends, positions)
-            # Once it has caught up, a few unread records are no problem.
-            fine = behind == 0 or (self._problem is None and behind < _MUCH)
+            fine = caught_up(behind, self._problem is None)
             self._problem = None if fine else f"{behind} records of incidents and readings are unread"
         self.next_check = time.monotonic() + (_CHECK_EVERY_S if self._problem is None else _FIRST_CHECKS_EVERY_S)

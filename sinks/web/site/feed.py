@@ -18,7 +18,7 @@ from kafka.errors import KafkaError
 from detectors.incident import decode_transition
 from detectors.values.decoding import UndecodableError, carried
 from sinks.kafka.clients import Clients
-from sinks.kafka.progress import Progress
+from sinks.kafka.progress import Progress, caught_up
 from sinks.kafka.reading import follow
 from sinks.kafka.topics import TopicNames
 from sinks.web.site.configuration import PublishedSettings
@@ -30,7 +30,6 @@ log = structlog.get_logger()
 _CLOSE_MS, _ASK_MS = 2_000, 15_000
 _CHECK_EVERY_S, _FIRST_CHECKS_EVERY_S = 10.0, 1.0
 _PRUNE_EVERY_S = 60.0
-_MUCH = 10_000
 
 
 class _LogEntry(msgspec.Struct):
@@ -160,6 +159,6 @@ class SiteFeed:
                 consumer.seek_to_beginning(*assigned)
             positions = {part: consumer.position(part, timeout_ms=_ASK_MS) or 0 for part in ends}
             behind = self._progress.note(ends, positions)
-            fine = behind == 0 or (self._problem is None and behind < _MUCH)
+            fine = caught_up(behind, self._problem is None)
             self._problem = None if fine else f"{behind} records are unread"
         self.next_check = time.monotonic() + (_CHECK_EVERY_S if self._problem is None else _FIRST_CHECKS_EVERY_S)
