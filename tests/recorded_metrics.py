@@ -8,6 +8,7 @@ from prometheus_client.core import Metric
 
 from detectors.engine import bucket
 from detectors.events.event import Event, Record, Rejected
+from sinks.contract.feedback import Feedback
 from sinks.prometheus.collector import IncidentCollector
 from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, READER
@@ -59,6 +60,10 @@ def _show(board: IncidentCollector, said: bucket.BucketOutput) -> None:
         board.show_incident(transition.incident, transition)
         if transition.transition == "opened":
             board.delivery.count_opened(transition)
+            acknowledged = Feedback(
+                incident=transition.incident, answer="acknowledged", person="ann", user="U1", at=transition.at
+            )
+            board.feedback.add(acknowledged)
     for reading in said.readings:
         board.show_reading(reading.key(), reading)
     for key in said.removed:

@@ -28,7 +28,7 @@ POINTS = (
     "after the state commit",
 )
 SWEEPS = [
-    pytest.param(("in the state update", "before the state commit"), 1, id="short"),
+    pytest.param(("before the state commit",), 1, id="once"),
     pytest.param(POINTS, 10, id="10", marks=pytest.mark.slow),
 ]
 
