@@ -53,7 +53,7 @@ def notified_state(transition: Transition) -> NotifiedState:
 def is_line_due(before: NotifiedState | None, transition: Transition, now: int, every: int) -> bool:
     """Whether a line about `transition` is worth notifying people at `now` (epoch ms, wall clock).
 
-    News is, at once. Lines that only bring newer numbers are at least `every` ms apart, and the more rare the longer the
+    News is, at once. Lines that only bring newer numbers are at least `every` ms apart, and the rarer the longer the
     incident has been open: each pause is as long as the time before it.
     """
     if before is None or not before.same_but_for_numbers(notified_state(transition)):
