@@ -27,7 +27,7 @@ class TeamsCall(NamedTuple):
     activity: dict[str, Any]
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """An error in the form of the service."""
 
     def __init__(self, status: int, code: str, headers: Mapping[str, str] | None = None) -> None:
@@ -52,7 +52,7 @@ class TeamsServer:
         self._lifetime_s = lifetime_s
         self._tokens: set[str] = set()
         self._deleted: set[str] = set()
-        self._faults: defaultdict[str, deque[Refusal]] = defaultdict(deque)
+        self._faults: defaultdict[str, deque[RefusalError]] = defaultdict(deque)
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
         handler = type("OurTeamsHandler", (_Handler,), {"teams": self})
@@ -91,10 +91,12 @@ class TeamsServer:
     def workflow_url(self) -> str:
         return f"{self.url}{WORKFLOW_PATH}?sig={SIGNATURE}"
 
-    def fail_next(self, method: str, status: int, code: str = "Unknown", headers: Mapping[str, str] | None = None) -> None:
+    def fail_next(
+        self, method: str, status: int, code: str = "Unknown", headers: Mapping[str, str] | None = None
+    ) -> None:
         """Makes the next call of `method` fail. Status 0: it takes effect, but its answer is lost."""
         with self._lock:
-            self._faults[method].append(Refusal(status, code, headers))
+            self._faults[method].append(RefusalError(status, code, headers))
 
     def expire_tokens(self) -> None:
         with self._lock:
@@ -111,13 +113,15 @@ class TeamsServer:
         with self._lock:
             return [call.method for call in self.calls if call.method != "token"]
 
-    def answer(self, verb: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Mapping[str, str], Any]:
+    def answer(
+        self, verb: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, Mapping[str, str], Any]:
         """Status, headers and content of the answer; status 0: the connection ends without one."""
         path, _, query = path.partition("?")
         with self._lock:
             try:
                 return self._answer(verb, path, query, headers, body)
-            except Refusal as error:
+            except RefusalError as error:
                 return error.status, error.headers, {"error": {"code": error.code, "message": "…"}}
 
     def _answer(
@@ -129,14 +133,14 @@ class TeamsServer:
         if path == WORKFLOW_PATH:
             lost = self._begin("workflow", json.loads(body))
             if parse_qs(query).get("sig") != [SIGNATURE]:
-                raise Refusal(401, "Unauthorized")
+                raise RefusalError(401, "Unauthorized")
             self._check_content(self.calls[-1].activity)
             self.workflow.append(self.calls[-1].activity)
             return (0 if lost else 202), {}, None
         if headers.get("Authorization", "").removeprefix("Bearer ") not in self._tokens:
-            raise Refusal(401, "Unauthorized")
+            raise RefusalError(401, "Unauthorized")
         if parts[:3] != ["teams", "v3", "conversations"] or parts[4] != "activities":
-            raise Refusal(404, "")
+            raise RefusalError(404, "")
         conversation, _, root = parts[3].partition(";messageid=")
         return self._message(verb, conversation, root, parts[5:], json.loads(body))
 
@@ -146,14 +150,14 @@ class TeamsServer:
         method = "edit" if verb == "PUT" else "reply" if root else "post"
         lost = self._begin(method, activity)
         if conversation not in self.conversations:
-            raise Refusal(404, "ConversationNotFound")
+            raise RefusalError(404, "ConversationNotFound")
         self._check_content(activity)
         name = rest[0] if rest else str(int(time.time() * 1000) + next(self._numbers))
         if method == "edit":
             if name in self._deleted:
-                raise Refusal(403, "ServiceError")
+                raise RefusalError(403, "ServiceError")
             if name not in self.messages:
-                raise Refusal(404, "ActivityNotFoundInConversation")
+                raise RefusalError(404, "ActivityNotFoundInConversation")
         if method == "reply":
             self.replies[root].append(activity)
         else:
@@ -175,9 +179,9 @@ class TeamsServer:
 
     def _check_content(self, activity: dict[str, Any]) -> None:
         if too_big(activity):
-            raise Refusal(413, "MessageSizeTooBig")
+            raise RefusalError(413, "MessageSizeTooBig")
         if "attachments" in activity and card_problem(card_of(activity)):
-            raise Refusal(400, "BadSyntax")
+            raise RefusalError(400, "BadSyntax")
 
     def _grant(self, body: bytes) -> tuple[int, Mapping[str, str], Any]:
         self._begin("token", {})
@@ -212,7 +216,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(written)
 
-    do_PUT = do_POST
+    def do_PUT(self) -> None:
+        self.do_POST()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         """Nothing: `calls` has it all."""

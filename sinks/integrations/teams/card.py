@@ -32,12 +32,12 @@ from sinks.contract.phrases import (
     tone,
 )
 from sinks.contract.wording import SEVERITY_MARKS, clock_time, kind_words, late_words, moment, silence_words
-from sinks.integrations.teams.elements import Element, bold, card, code, harmless, line, link, run
+from sinks.integrations.teams.elements import Element, bold, card, code, harmless, line, link, run, words
 
-CARD_LIMIT = 28_000
-"""Bytes of a card's JSON as UTF-16, which is how Teams counts.
+CARD_LIMIT = 26_000
+"""Bytes of a card's JSON as UTF-16, which is how Teams counts; the rest of a message is less than 2 KB.
 
-Incoming webhooks take 28 KB. A bot may send more: documented are 40 KB, in newer pages 100 KB.
+Webhooks take messages of 28 KB. A bot may send more: documented are 40 KB, in newer pages 100 KB.
 """
 
 NO_LINKS = IncidentLinks()
@@ -67,11 +67,11 @@ def render_digest(summary: Summary) -> Element:
         "Causes": ", ".join(f"{kind_words(name)} {count:,}" for name, count in summary.kinds),
         "Clusters": ", ".join(f"{harmless(name, _NAME_LIMIT)} {count:,}" for name, count in summary.clusters),
     }
-    body = [line(run(STORM)), *(line(bold(f"{label}: "), run(words, 800)) for label, words in counts.items() if words)]
+    body = [line(words(STORM)), *(line(bold(f"{label}: "), run(text, 800)) for label, text in counts.items() if text)]
     if summary.worst:
         body.append(line(bold("Most severe"), separator=True))
     body += [_worst(name, one) for name, one in summary.worst]
-    body.append(line(run(f"storm began {moment(summary.storm)}", isSubtle=True)))
+    body.append(line(words(f"storm began {moment(summary.storm)}", isSubtle=True)))
     colour = "good" if summary.open + summary.silenced == 0 else "attention"
     return card([_heading(storm_title(summary))], colour, body, [])
 
@@ -97,18 +97,18 @@ def card_size(made: Element) -> int:
     return len(json.dumps(made, ensure_ascii=False).encode("utf-16-le"))
 
 
-def _heading(words: str) -> Element:
-    return line(run(words, _TITLE_LIMIT, weight="Bolder", size="Medium"))
+def _heading(text: str) -> Element:
+    return line(run(text, _TITLE_LIMIT, weight="Bolder", size="Medium"))
 
 
-def _titled(label: str, words: str, limit: int) -> list[Element]:
-    return [line(bold(label), separator=True), line(run(words, limit))]
+def _titled(label: str, text: str, limit: int) -> list[Element]:
+    return [line(bold(label), separator=True), line(run(text, limit))]
 
 
 def _silence(transition: Transition, scale: float) -> Iterator[Element]:
-    if words := silence_words(transition):
+    if text := silence_words(transition):
         mark = "🔕" if transition.silence is not None else "🔔"
-        yield line(run(f"{mark} {words}", int(600 * scale)))
+        yield line(run(f"{mark} {text}", int(600 * scale)))
 
 
 def _summary(transition: Transition, scale: float) -> Iterator[Element]:
@@ -116,12 +116,12 @@ def _summary(transition: Transition, scale: float) -> Iterator[Element]:
     summary, change = run(transition.summary, int(1200 * scale)), run(reason(transition), int(400 * scale))
     if transition.part_of:
         other = code(transition.part_of, int(100 * scale))
-        merged = run("this incident was merged into another one and continues there: ")
+        merged = words("this incident was merged into another one and continues there: ")
         yield line(bold("Not resolved: "), merged, other)
     elif transition.transition == "resolved":
         summary |= {"strikethrough": True}
     elif transition.transition == "stale":
-        yield line(bold("No data from this cluster: "), run(NO_DATA))
+        yield line(bold("No data from this cluster: "), words(NO_DATA))
     if summary["text"]:
         yield line(summary)
     if not change["text"] or transition.part_of:
@@ -133,8 +133,8 @@ def _summary(transition: Transition, scale: float) -> Iterator[Element]:
 
 
 def _late(transition: Transition, scale: float) -> Iterator[Element]:
-    if words := late_words(transition):
-        yield line(run(words, int(300 * scale)))
+    if text := late_words(transition):
+        yield line(run(text, int(300 * scale)))
 
 
 def _facts(transition: Transition, scale: float) -> Iterator[Element]:
@@ -142,13 +142,13 @@ def _facts(transition: Transition, scale: float) -> Iterator[Element]:
     limit = int(200 * scale)
     for number, (label, names) in enumerate(places(transition)):
         yield line(bold(f"{label}: "), *_names(names, limit), separator=number == 0)
-    for label, words in times(transition):
-        yield line(bold(f"{label}: "), run(words, 200))
+    for label, text in times(transition):
+        yield line(bold(f"{label}: "), run(text, 200))
 
 
 def _forecast(transition: Transition, scale: float) -> list[Element]:
-    words = forecast_words(transition)
-    return _titled("What happens next", words, int(400 * scale)) if words else []
+    text = forecast_words(transition)
+    return _titled("What happens next", text, int(400 * scale)) if text else []
 
 
 def _advice(transition: Transition, scale: float) -> list[Element]:
@@ -161,7 +161,7 @@ def _known_issue(transition: Transition, scale: float) -> list[Element]:
     issue = transition.known_issue
     if issue is None or transition.transition == "resolved":
         return []
-    return _titled(f"Looks like a known issue: {issue.id}", issue_sentences(issue), int(1200 * scale))
+    return _titled(f"Looks like a known issue: {harmless(issue.id, 60)}", issue_sentences(issue), int(1200 * scale))
 
 
 def _evidence(transition: Transition, scale: float) -> Iterator[Element]:
@@ -169,7 +169,7 @@ def _evidence(transition: Transition, scale: float) -> Iterator[Element]:
     shown = sorted(transition.evidence[:_EVIDENCE_LINES], key=lambda evidence: evidence.time)
     if not shown:
         return
-    yield line(bold("Evidence"), run(" (time UTC, topic/partition@offset, text)"), separator=True)
+    yield line(bold("Evidence"), words(" (time UTC, topic/partition@offset, text)"), separator=True)
     for one in shown:
         yield line(code(_evidence_line(one, transition.at), int(2400 * scale) // len(shown)))
     yield from _more(len(transition.evidence) - len(shown))
@@ -186,7 +186,7 @@ def _timeline(transition: Transition, scale: float) -> Iterator[Element]:
     if not findings or (transition.transition == "opened" and len(findings) == 1):
         return
     shown = findings[:_TIMELINE_LINES]
-    yield line(bold("Timeline"), run(" (UTC)"), separator=True)
+    yield line(bold("Timeline"), words(" (UTC)"), separator=True)
     for finding in shown:
         yield _timeline_line(finding, transition.at, int(1600 * scale) // len(shown))
     yield from _more(len(findings) + max(transition.more, 0) - len(shown))
@@ -194,37 +194,37 @@ def _timeline(transition: Transition, scale: float) -> Iterator[Element]:
 
 def _timeline_line(finding: Finding, now: int, limit: int) -> Element:
     where, known = place(finding), known_at(finding)
-    on = [run(" on "), code(where, limit // 4)] if where else []
+    on = [words(" on "), code(where, limit // 4)] if where else []
     ended = ", resolved" if finding.closed_at is not None else ""
     began = f" (began {clock_time(finding.since, now)})" if finding.since < known else ""
     what = run(f"{clock_time(known, now)} {kind_words(finding.kind)}", 100)
-    return line(what, *on, run(f"{ended}{began}: {finding.summary}", limit // 2))
+    return line(what, *on, words(f"{ended}{began}: "), run(finding.summary, limit // 2))
 
 
 def _identity(transition: Transition, scale: float) -> Iterator[Element]:
     """ID of the incident, number of the change, and hash of the configuration."""
     limit = int(100 * scale)
-    words = [code(transition.incident, limit), run(f" · change {transition.seq}")]
+    shown = [words("incident "), code(transition.incident, limit), words(f" · change {transition.seq}")]
     if transition.config:
-        words += [run(" · config "), code(transition.config, limit)]
+        shown += [words(" · config "), code(transition.config, limit)]
     if transition.confidence in CONFIDENCE_WORDS:
-        words.append(run(f" · {CONFIDENCE_WORDS[transition.confidence]}"))
+        shown.append(words(f" · {CONFIDENCE_WORDS[transition.confidence]}"))
     if transition.merged:
-        words += [run(" · merged with incident "), *_names(transition.merged, int(200 * scale))]
-    yield line(*(one | {"isSubtle": True} for one in (run("incident "), *words)), separator=True)
+        shown += [words(" · merged with incident "), *_names(transition.merged, int(200 * scale))]
+    yield line(*(one | {"isSubtle": True} for one in shown), separator=True)
 
 
 def _names(names: list[str], limit: int) -> list[Element]:
     """The first few names, and the number of others."""
     found: list[Element] = []
     for name in names[:_NAMES_SHOWN]:
-        found += [*([run(", ")] if found else []), code(name, limit // _NAMES_SHOWN)]
+        found += [*([words(", ")] if found else []), code(name, limit // _NAMES_SHOWN)]
     more = len(names) - _NAMES_SHOWN
-    return [*found, run(f" and {more} more")] if more > 0 else found
+    return [*found, words(f" and {more} more")] if more > 0 else found
 
 
 def _more(number: int) -> list[Element]:
-    return [line(run(f"and {number} more"))] if number > 0 else []
+    return [line(words(f"and {number} more"))] if number > 0 else []
 
 
 def _links(transition: Transition, links: IncidentLinks) -> list[Element]:
@@ -236,10 +236,10 @@ def _links(transition: Transition, links: IncidentLinks) -> list[Element]:
 
 
 def _worst(name: str, one: Folded) -> Element:
-    job = [run(" · "), run(one.job, _NAME_LIMIT)] if one.job else []
-    what = run(f"{SEVERITY_MARKS[one.severity]} {kind_words(one.kind)} on ", 100)
-    ending = [run(f", since {moment(one.since)} ("), code(name, _NAME_LIMIT), run(")")]
-    return line(what, code(one.cluster, _NAME_LIMIT), *job, *ending)
+    job = [words(" · "), run(one.job, _NAME_LIMIT)] if one.job else []
+    what = run(f"{SEVERITY_MARKS[one.severity]} {kind_words(one.kind)}", 100)
+    ending = [words(f", since {moment(one.since)} ("), code(name, _NAME_LIMIT), words(")")]
+    return line(what, words(" on "), code(one.cluster, _NAME_LIMIT), *job, *ending)
 
 
 _PARTS = (

@@ -23,13 +23,19 @@ def harmless(text: str, limit: int) -> str:
     return _FUNCTION.sub("{ ", line)
 
 
+def words(text: str, **style: Any) -> Element:
+    """Text of flinkwatch's own, which may begin or end with a blank. `style` are properties of a TextRun."""
+    return {"type": "TextRun", "text": text, **style}
+
+
 def run(text: str, limit: int = 400, **style: Any) -> Element:
-    """Text without markup; `style` are properties of a TextRun."""
-    return {"type": "TextRun", "text": harmless(text, limit), **style}
+    """Any other text."""
+    return words(harmless(text, limit), **style)
 
 
 def bold(text: str) -> Element:
-    return run(text, weight="Bolder")
+    """Words of flinkwatch's own."""
+    return words(text, weight="Bolder")
 
 
 def code(text: str, limit: int) -> Element:
@@ -39,7 +45,8 @@ def code(text: str, limit: int) -> Element:
 
 def line(*runs: Element, **properties: Any) -> Element:
     """One paragraph. `properties` are those of a RichTextBlock."""
-    return {"type": "RichTextBlock", "inlines": list(runs), **properties}
+    shown = [one for one in runs if one["text"]] or [words("\N{EN DASH}")]
+    return {"type": "RichTextBlock", "inlines": shown, **properties}
 
 
 def link(title: str, address: str) -> Element:
