@@ -30,6 +30,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     digests                    many incidents fit into one message (`Notification.summary`)
     shows_marks                messages show who has acknowledged an incident (`Notification.marks`)
     keeps_log                  off: after each start, the receiver gets everything that is open
+    numbers_every              pause (ms) between messages that only bring newer numbers, where nothing is edited; under
+                               a silence, only the end of an incident is sent then. None: every change is sent
     min_severity               an incident below it is not sent until it reaches it
     post_rate, edit_rate       how often new messages and edits may be sent
     """
@@ -39,6 +41,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     digests: bool = False
     shows_marks: bool = False
     keeps_log: bool = True
+    numbers_every: int | None = None
     min_severity: Severity = "info"
     post_rate: Rate | None = None
     edit_rate: Rate | None = None

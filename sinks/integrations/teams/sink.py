@@ -5,13 +5,12 @@ post, so it gets a message for each change for which the bot would add a line.
 """
 
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from sinks.contract.incident_links import IncidentLinks
-from sinks.contract.notified import NotifiedState, is_line_due, notified_state
+from sinks.contract.notified import is_line_due, notified_state
 from sinks.contract.outcome import Attachment, Delivered, Outcome, Refused
 from sinks.contract.phrases import storm_title
 from sinks.contract.sink import EditingSink, MessageRef, Notification, Rate, Sink, Traits
@@ -57,12 +56,15 @@ class TeamsBotSink(EditingSink):
         """A line in the thread, where one is due."""
         if notification.summary is not None or not isinstance(outcome, Delivered):
             return outcome
-        planned = _plan(notification, self._config)
-        due = edited and planned.due and self._config.thread_updates and not notification.seen
-        notified = planned.notified if due or not edited else planned.unchanged
+        before, transition, now = notification.before, notification.transition, notification.at
+        in_thread = edited and not notification.seen and self._config.thread_updates and transition.silence is None
+        due = in_thread and is_line_due(before, transition, now, self._config.thread_every)
+        # A new message contains everything, so it counts as a line in the thread.
+        replied_at = now if due or not edited else before.replied_at if before is not None else 0
+        notified = replace(notified_state(transition), replied_at=replied_at)
         if not due:
             return replace(outcome, notified=notified)
-        text = text_activity(line_text(notification.transition, unsilenced=planned.unsilenced))
+        text = text_activity(line_text(transition, unsilenced=before is not None and bool(before.silence)))
         attachment = Attachment(partial(self._client.reply, outcome.channel, outcome.ts, text))
         return replace(outcome, notified=notified, attachments=(attachment,))
 
@@ -89,18 +91,20 @@ class TeamsWorkflowSink(Sink):
 
     @property
     def traits(self) -> Traits:
-        return Traits(min_severity=self._config.min_severity, post_rate=_rate(self._config.posts_per_minute))
+        return Traits(
+            numbers_every=self._config.thread_every,
+            min_severity=self._config.min_severity,
+            post_rate=_rate(self._config.posts_per_minute),
+        )
 
     def check(self) -> None:
         self._config.workflow_url()
 
     def send(self, notification: Notification) -> Outcome:
-        """Post a change that matters. Any other counts as delivered, because the channel already has what it says."""
-        planned = _plan(notification, self._config)
-        if not planned.due and notification.transition.transition != "resolved":
-            return Delivered(notified=planned.unchanged)
         outcome = self._post(card_activity(self._card(notification)))
-        return replace(outcome, notified=planned.notified) if isinstance(outcome, Delivered) else outcome
+        if not isinstance(outcome, Delivered):
+            return outcome
+        return replace(outcome, notified=replace(notified_state(notification.transition), replied_at=notification.at))
 
     def _card(self, notification: Notification) -> Element:
         if not notification.plain:
@@ -121,30 +125,6 @@ class TeamsWorkflowSink(Sink):
         # The rest of the response may repeat the address, which is a secret.
         del answer.headers["Location"]
         return Delivered() if answer.ok else classify_failure(answer._replace(body=b""))
-
-
-class _Plan(NamedTuple):
-    """`due`: people should be notified of the change. The log then keeps `notified`, otherwise `unchanged`.
-    `unsilenced`: the change is the end of a silence.
-    """
-
-    due: bool
-    notified: NotifiedState
-    unchanged: NotifiedState
-    unsilenced: bool
-
-
-def _plan(notification: Notification, config: TeamsConfig) -> _Plan:
-    before, transition, now = notification.before, notification.transition, notification.at
-    current = notified_state(transition)
-    due = not current.silence and is_line_due(before, transition, now, config.thread_every)
-    unsilenced = before is not None and bool(before.silence) and not current.silence
-    return _Plan(
-        due,
-        notified=replace(current, replied_at=now),
-        unchanged=replace(current, replied_at=before.replied_at if before is not None else 0),
-        unsilenced=unsilenced and current.change in {"opened", "updated"},
-    )
 
 
 def _incident_links(config: TeamsConfig, external_url: str) -> IncidentLinks:

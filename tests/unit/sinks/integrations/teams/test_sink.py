@@ -150,6 +150,16 @@ class TestWorkflow:
         say(world, NUMBERS)
         assert len(teams.workflow) == 3
 
+    def test_newer_numbers_do_not_delay_what_matters(self, teams: TeamsServer) -> None:
+        world = world_of(teams, mode="workflow", posts_per_minute=1)
+        say(world, OPENED)
+        world.settle(60)
+        world.say(*(make_transition(seq=number, transition="updated", summary=f"{number}") for number in range(2, 40)))
+        world.settle()
+        world.say(make_transition(seq=40, transition="resolved", ended_at=OPENED_AT + 1000))
+        world.settle()
+        assert heads(teams.workflow)[1].startswith("✅ Resolved")
+
     def test_a_silenced_change_is_not_posted_and_its_end_is(self, teams: TeamsServer) -> None:
         world = world_of(teams, mode="workflow")
         say(world, OPENED, make_transition(seq=2, transition="updated", silence=SILENCE, severity="critical"))
