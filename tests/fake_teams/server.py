@@ -184,7 +184,7 @@ class TeamsServer:
             raise RefusalError(400, "BadSyntax")
 
     def _grant(self, body: bytes) -> tuple[int, Mapping[str, str], Any]:
-        self._begin("token", {})
+        lost = self._begin("token", {})
         form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
         if form != {
             "grant_type": "client_credentials",
@@ -196,7 +196,7 @@ class TeamsServer:
             return 401, {}, {"error": "invalid_client", "error_description": text}
         token = f"token-{next(self._numbers)}"
         self._tokens.add(token)
-        return 200, {}, {"token_type": "Bearer", "expires_in": self._lifetime_s, "access_token": token}
+        return (0 if lost else 200), {}, {"token_type": "Bearer", "expires_in": self._lifetime_s, "access_token": token}
 
 
 class _Handler(BaseHTTPRequestHandler):

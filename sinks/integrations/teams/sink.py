@@ -69,14 +69,10 @@ class TeamsBotSink(EditingSink):
         return replace(outcome, notified=notified, attachments=(attachment,))
 
     def _activity(self, notification: Notification) -> Element:
-        transition = notification.transition
-        if notification.summary is not None:
-            words = storm_title(notification.summary)
-            return (
-                text_activity(words)
-                if notification.plain
-                else card_activity(render_digest(notification.summary), words)
-            )
+        transition, summary = notification.transition, notification.summary
+        if summary is not None:
+            title = storm_title(summary)
+            return text_activity(title) if notification.plain else card_activity(render_digest(summary), title)
         if notification.plain:
             return text_activity(plain_text(transition))
         return card_activity(render(transition, self._links, notification.note), summary_text(transition))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.incident import Evidence, KnownIssue, LateArrival, Recurrence, Silenced
+from detectors.incident import Evidence, Forecast, KnownIssue, LateArrival, Recurrence, Silenced
 from sinks.contract.digest import folded, summarise
 from sinks.contract.incident_links import IncidentLinks
 from sinks.integrations.teams.card import (
@@ -125,6 +125,7 @@ def test_no_text_takes_over_a_card_or_makes_it_too_large(a: str, b: str, c: str)
     transition = make_transition(
         transition="updated",
         incident=a,
+        cause=b,
         cluster=b,
         job_name=c,
         summary=a,
@@ -133,15 +134,19 @@ def test_no_text_takes_over_a_card_or_makes_it_too_large(a: str, b: str, c: str)
         config=a,
         merged=[b] * 5,
         silence=Silenced(a, OPENED_AT, b, c),
-        findings=[late_acks_finding(summary=a, entity={"tm_id": b, "host": c, "task": a}, kind="x")] * 20,
+        findings=[late_acks_finding(summary=a, entity={"tm_id": b, "host": c, "task": a}, kind=c)] * 20,
         evidence=[Evidence(a, 0, 0, 0, b), *[Evidence("t", 0, 0, 0, c)] * 20],
         known_issue=KnownIssue(a, b, c, a, b, c),
+        forecast=Forecast(a, OPENED_AT + 1000, OPENED_AT, OPENED_AT + 2000),
     )
     made = render(transition, LINKS, note=a)
     assert card_problem(made) == ""
     assert card_size(made) <= CARD_LIMIT
     assert not too_big(card_activity(made, summary_text(transition)))
-    shown = [one["text"] for one in elements(made) if "text" in one]
+    digest = render_digest(summarise(1, [(f"{a}{n}", folded(transition, 1)) for n in range(12)]))
+    assert card_problem(digest) == ""
+    assert card_size(digest) <= CARD_LIMIT
+    shown = [one["text"] for card in (made, digest) for one in elements(card) if "text" in one]
     for text in (*shown, summary_text(transition), line_text(transition)):
         assert "<at" not in text.lower()
         assert "{{date(" not in text.lower()
