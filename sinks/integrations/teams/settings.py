@@ -79,7 +79,7 @@ class TeamsConfig(BaseModel):
         ge=1,
         le=100_000,
         description="Limit for new messages and thread lines per minute in one conversation, with bursts of up to 5. "
-        "Teams accepts 1800 messages and edits per hour from a bot, and 60 in 30 s.",
+        "Microsoft documents 60 in 30 s and 1800 in an hour for a bot in one conversation, perhaps including edits.",
     )
     edits_per_minute: int = Field(
         default=15,
