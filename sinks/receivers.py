@@ -1,6 +1,7 @@
 """Makes the receivers that the settings ask for."""
 
 import re
+import time
 from functools import partial
 
 from sinks.contract.receiver import Receiver
@@ -9,14 +10,17 @@ from sinks.integrations.alertmanager import AlertmanagerSink
 from sinks.integrations.pagerduty import PagerDutySink
 from sinks.integrations.slack.client import SlackClient
 from sinks.integrations.slack.sink import SlackSink
+from sinks.integrations.teams.client import TeamsClient
+from sinks.integrations.teams.sink import TeamsBotSink, TeamsWorkflowSink
+from sinks.integrations.teams.token import BotToken
 from sinks.integrations.webhook import WebhookSink
-from sinks.settings import Sinks
+from sinks.settings import TEAMS, Sinks
 
 _CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{8,}")
 
 
 def make_receivers(sinks: Sinks) -> tuple[Receiver, ...]:
-    """One for each enabled sink and for each Slack channel that a route names."""
+    """One for each enabled sink and for each channel that a route names."""
     return tuple(_receiver(name, sinks) for name in sinks.routing.receivers(sinks.enabled()))
 
 
@@ -26,7 +30,7 @@ def _receiver(name: str, sinks: Sinks) -> Receiver:
         name=name,
         sink=sink,
         channel=channel if _CHANNEL_ID.fullmatch(channel) else "",
-        digest_above=sinks.slack.digest_above,
+        digest_above=sinks.teams.digest_above if name.partition(":")[0] == TEAMS else sinks.slack.digest_above,
         remind_after=sinks.slack.actions.remind_after,
         is_target=lambda transition: name in sinks.routing.targets(transition, sinks.enabled()),
         quiet_until=partial(sinks.routing.quiet_until, name),
@@ -42,6 +46,16 @@ def _sink(name: str, sinks: Sinks) -> tuple[Sink, str]:
             return AlertmanagerSink(sinks.alertmanager, external_url), ""
         case "pagerduty":
             return PagerDutySink(sinks.pagerduty, external_url), ""
-    channel = name.partition(":")[2] or sinks.slack.channel
+    kind, _, channel = name.partition(":")
+    if kind == TEAMS:
+        return _teams(sinks, channel), ""
+    channel = channel or sinks.slack.channel
     config = sinks.slack.model_copy(update={"channel": channel})
     return SlackSink(config, SlackClient(config), external_url=external_url), channel
+
+
+def _teams(sinks: Sinks, conversation: str) -> Sink:
+    config = sinks.teams.model_copy(update={"conversation": conversation or sinks.teams.conversation})
+    if config.mode == "workflow":
+        return TeamsWorkflowSink(config, sinks.web.external_url)
+    return TeamsBotSink(config, TeamsClient(config, BotToken(config, time.monotonic)), sinks.web.external_url)

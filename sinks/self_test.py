@@ -56,6 +56,17 @@ def _try(receiver: Receiver, now: int) -> Iterator[CheckResult]:
 
 def _try_editing(receiver: Receiver, sink: EditingSink, sent: Delivered, opened: Transition) -> Iterator[CheckResult]:
     name = receiver.name
+    if sink.traits.can_look_up:
+        yield from _try_look_up(receiver, sink, sent, opened)
+    tried = sink.try_attachment(sent)
+    if tried is not None:
+        yield CheckResult(name, True if isinstance(tried, Delivered) else None, f"{sink.attachment}: {_words(tried)}")
+    if (tried := sink.try_actions()) is not None:
+        yield CheckResult(name, True if isinstance(tried, Delivered) else None, f"buttons in messages: {_words(tried)}")
+
+
+def _try_look_up(receiver: Receiver, sink: EditingSink, sent: Delivered, opened: Transition) -> Iterator[CheckResult]:
+    name = receiver.name
     found = sink.find(sent.channel, opened.incident, opened.at - 300_000)
     if isinstance(found, RetryAfter):
         yield CheckResult(name, None, f"look it up: {_words(found)}")
@@ -64,11 +75,6 @@ def _try_editing(receiver: Receiver, sink: EditingSink, sent: Delivered, opened:
     if not receiver.channel:
         advice = f"advice: set the channel by its ID, {sent.channel}, so that it survives a renaming"
         yield CheckResult(name, True, f"{advice}, and messages are found again after a loss of the notification log")
-    tried = sink.try_attachment(sent)
-    if tried is not None:
-        yield CheckResult(name, True if isinstance(tried, Delivered) else None, f"{sink.attachment}: {_words(tried)}")
-    if (tried := sink.try_actions()) is not None:
-        yield CheckResult(name, True if isinstance(tried, Delivered) else None, f"buttons in messages: {_words(tried)}")
 
 
 def _test_incident(now: int) -> Transition:

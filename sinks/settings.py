@@ -8,13 +8,14 @@ from detectors.values.durations import Duration
 from sinks.integrations.alertmanager import AlertmanagerConfig
 from sinks.integrations.pagerduty import PagerDutyConfig
 from sinks.integrations.slack.settings import SlackConfig
+from sinks.integrations.teams.settings import TeamsConfig
 from sinks.integrations.webhook import WebhookConfig
 from sinks.prometheus.http_server import PrometheusConfig
 from sinks.routing import Routing
 from sinks.web.site.settings import WebConfig
 
-SLACK = "slack"
-"""The receiver of Slack's own channel; others are `slack:<channel>`."""
+SLACK, TEAMS = "slack", "teams"
+"""The receivers of their own channel; others are `slack:<channel>` and `teams:<conversation>`."""
 
 
 class Sinks(BaseModel):
@@ -30,6 +31,9 @@ class Sinks(BaseModel):
     webhook: WebhookConfig = Field(default_factory=WebhookConfig, description="Signed JSON to a receiver of your own.")
     alertmanager: AlertmanagerConfig = Field(default_factory=AlertmanagerConfig, description="Alerts for Alertmanager.")
     pagerduty: PagerDutyConfig = Field(default_factory=PagerDutyConfig, description="Events for PagerDuty.")
+    teams: TeamsConfig = Field(
+        default_factory=TeamsConfig, description="Messages to channels and chats of Microsoft Teams."
+    )
     max_silence: Duration = Field(
         2_592_000_000,
         ge=60_000,
@@ -47,16 +51,25 @@ class Sinks(BaseModel):
             "webhook": self.webhook.enabled,
             "alertmanager": self.alertmanager.enabled,
             "pagerduty": self.pagerduty.enabled,
+            TEAMS: self.teams.enabled,
         }
         return tuple(name for name, on in found.items() if on)
+
+    def _with_channels(self) -> dict[str, str]:
+        """The sinks that routes may name with a channel, and how."""
+        bot = {TEAMS: "teams:<conversation>"} if self.teams.mode == "bot" else {}
+        return {SLACK: "slack:<channel>", **bot}
 
     @model_validator(mode="after")
     def _receivers_exist(self) -> Self:
         enabled = self.enabled()
         for receiver in self.routing.receivers(enabled):
             kind, colon, channel = receiver.partition(":")
-            if kind not in enabled or (colon and (kind != SLACK or not channel)):
-                allowed = [*enabled, *(["slack:<channel>"] if SLACK in enabled else [])]
+            if kind not in enabled or (colon and (kind not in self._with_channels() or not channel)):
+                allowed = [
+                    *enabled,
+                    *(self._with_channels()[kind] for kind in enabled if kind in self._with_channels()),
+                ]
                 there_are = ", ".join(allowed) or "none"
                 raise ValueError(f"routing names {receiver!r}, which is not an enabled receiver; enabled: {there_are}")
         return self

@@ -10,6 +10,8 @@ from detectors.incident import Change, Severity, Transition
 Whole = Annotated[int, msgspec.Meta(ge=-(1 << 53), le=1 << 53)]
 """A number in the notification log. JSON may hold one of a thousand digits, which no clock can be compared with."""
 
+_LONGEST_PAUSE_MS = 6 * 3_600_000
+
 
 class NotifiedState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was reported last, apart from numbers. `findings` counts those that have joined, `issue` is the ID of the
@@ -46,3 +48,15 @@ def notified_state(transition: Transition) -> NotifiedState:
         issue=transition.known_issue.id if transition.known_issue is not None else "",
         silence=transition.silence.id if transition.silence is not None else "",
     )
+
+
+def is_line_due(before: NotifiedState | None, transition: Transition, now: int, every: int) -> bool:
+    """Whether a line about `transition` is worth notifying people at `now` (epoch ms, wall clock).
+
+    News is, at once. Lines that only bring newer numbers are at least `every` ms apart, and the rarer the longer the
+    incident has been open: each pause is as long as the time before it.
+    """
+    if before is None or not before.same_but_for_numbers(notified_state(transition)):
+        return True
+    open_for = before.replied_at - transition.opened_at if transition.opened_at else 0
+    return now - before.replied_at >= max(every, min(open_for, _LONGEST_PAUSE_MS))

@@ -3,16 +3,27 @@
 import re
 
 from detectors.events.identity import EXERCISE
-from detectors.incident import Confidence, Finding, KnownIssue, Transition
+from detectors.incident import SEVERITIES, Confidence, Finding, KnownIssue, Transition
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.incidents.shared_resources import clusters_of
 from detectors.values.durations import humanize
-from sinks.contract.wording import SEVERITY_MARKS, SEVERITY_WORDS, clock_time, kind_words, moment, with_words
+from sinks.contract.digest import Summary
+from sinks.contract.wording import (
+    SEVERITY_MARKS,
+    SEVERITY_WORDS,
+    clock_time,
+    kind_words,
+    late_words,
+    moment,
+    silence_words,
+    with_words,
+)
 
 NO_DATA = (
     "it is not known whether the incident continues or has recovered. "
     "First check that the cluster is running and that its logs and metrics reach Kafka."
 )
+STORM = "There are more incidents than the channel can take. Each gets its own message when the storm ends."
 CONFIDENCE_WORDS: dict[Confidence, str] = {
     "learning": "confidence: learning (little history yet)",
     "sure": "confidence: sure",
@@ -159,3 +170,46 @@ def issue_address(issue: KnownIssue) -> str:
 
 def chart_title(transition: Transition) -> str:
     return f"{kind_words(transition.cause)} · {transition.job_name or transition.cluster}"
+
+
+def change_line(transition: Transition, *, titled: bool = False, unsilenced: bool = False) -> str:
+    """One line for people who know the incident: what changed, or with `unsilenced` that a silence ended. With `titled`
+    it can be understood alone.
+    """
+    what = (unsilenced and silence_words(transition)) or reason(transition) or transition.summary
+    head = title(transition) if titled else f"{mark(transition)} {state(transition)}"
+    return f"{head} at {clock_time(transition.at, transition.at)} UTC: {what}"
+
+
+def plain_lines(transition: Transition) -> list[str]:
+    """The message of an incident as lines, for a receiver that has refused its full form."""
+    lines = [
+        title(transition),
+        silence_words(transition),
+        transition.summary,
+        late_words(transition),
+        reason(transition),
+        forecast_words(transition),
+    ]
+    if again := recurrence(transition):
+        lines.append(f"Recurring: {again}")
+    if transition.transition != "resolved":
+        lines += [transition.advice, issue_words(transition)]
+    return [line for line in lines if line]
+
+
+def storm_title(summary: Summary) -> str:
+    """The header of a digest: how many incidents, and what became of them."""
+    mark = "✅" if summary.open + summary.silenced == 0 else "🌊"
+    head = f"{mark} Storm of {summary.total:,} incidents: {summary.open:,} open, {summary.resolved:,} over"
+    if summary.silenced:
+        head += f", {summary.silenced:,} silenced"
+    if summary.with_own_message:
+        head += f", {summary.with_own_message:,} with a message of their own"
+    return head
+
+
+def severity_counts(summary: Summary) -> str:
+    """The open incidents of a digest by severity, the worst first; empty if none is open."""
+    counts = [(name, summary.severities.get(name, 0)) for name in reversed(SEVERITIES)]
+    return ", ".join(f"{SEVERITY_MARKS[name]} {n:,} {SEVERITY_WORDS[name].lower()}" for name, n in counts if n)

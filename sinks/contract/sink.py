@@ -1,5 +1,5 @@
 """What delivery asks of a sink, in two sizes: `Sink` is what every receiver has, `EditingSink` is for messages that can
-be edited and looked up. `ResendingSink` is for Alertmanager, which has to get everything open again and again.
+be edited, and perhaps looked up. `ResendingSink` is for Alertmanager, which has to get everything open again and again.
 
 A sink sends and returns what became of it. It does not retry, wait or raise; `sinks.delivery` does that for all.
 """
@@ -30,6 +30,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     digests                    many incidents fit into one message (`Notification.summary`)
     shows_marks                messages show who has acknowledged an incident (`Notification.marks`)
     keeps_log                  off: after each start, the receiver gets everything that is open
+    numbers_every              pause (ms) between messages that only bring newer numbers, where nothing is edited; under
+                               a silence, only the end of an incident is sent then. None: every change is sent
     min_severity               an incident below it is not sent until it reaches it
     post_rate, edit_rate       how often new messages and edits may be sent
     """
@@ -39,6 +41,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     digests: bool = False
     shows_marks: bool = False
     keeps_log: bool = True
+    numbers_every: int | None = None
     min_severity: Severity = "info"
     post_rate: Rate | None = None
     edit_rate: Rate | None = None
@@ -63,7 +66,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageRef(msgspec.Struct, frozen=True):
-    """An existing message: channel ID and `ts`."""
+    """An existing message: channel ID and `ts`, the name that the receiver has given it there."""
 
     channel: str
     ts: str
@@ -87,7 +90,7 @@ class Sink(ABC):
 
 
 class EditingSink(Sink):
-    """A sink whose messages can be edited and looked up."""
+    """A sink whose messages can be edited; if `can_look_up`, `find` and `recent` look them up."""
 
     attachment = ""
     """What `try_attachment` tries, in words."""
@@ -96,13 +99,13 @@ class EditingSink(Sink):
     def edit(self, notification: Notification, message: MessageRef) -> Outcome:
         """Changes an existing message."""
 
-    @abstractmethod
     def find(self, channel: str, incident: str, since: int) -> Found | RetryAfter | None:
         """The message of `incident` in channel ID `channel` that is not older than `since` (epoch ms); None: none."""
+        return None
 
-    @abstractmethod
     def recent(self, channel: str, since: int) -> dict[str, Found] | RetryAfter:
         """All messages of flinkwatch that are not older than `since` (epoch ms), by incident."""
+        return {}
 
     def try_attachment(self, delivered: Delivered) -> Outcome | None:
         """For a test of the set-up: tries what delivery can do without. None: there is nothing to try."""

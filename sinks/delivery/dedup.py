@@ -9,6 +9,7 @@ import msgspec
 
 from detectors.incident import SEVERITIES, Transition
 from sinks.contract.feedback import Marks
+from sinks.contract.notified import is_line_due
 from sinks.contract.sink import Traits
 from sinks.delivery.notification_log import Entry
 
@@ -43,16 +44,20 @@ class Skip(msgspec.Struct, frozen=True):
         "part of another incident",
         "already resolved",
         "silenced",
+        "only newer numbers",
     ]
 
 
 Decision = Post | Edit | FindExisting | Skip
 
 
-def decide(entry: Entry | None, transition: Transition, traits: Traits, marks: Marks | None = None) -> Decision:
+def decide(
+    entry: Entry | None, transition: Transition, traits: Traits, marks: Marks | None = None, now: int | None = None
+) -> Decision:
     """What to do with a transition. Under a silence no new message is sent, and an existing one is kept true.
 
-    `marks` are the answers that the message is to show; None: no others than it shows.
+    `marks` are the answers that the message is to show; None: no others than it shows. `now` is epoch ms, wall clock;
+    None: it may still be put into the outbox.
     """
     if entry is None or (entry.state == "folded" and not entry.ts):
         return _first(transition, traits)
@@ -65,7 +70,17 @@ def decide(entry: Entry | None, transition: Transition, traits: Traits, marks: M
         return Skip("a newer change was tried")
     if entry.ts:
         return Edit(entry.channel, entry.ts)
-    return Post() if entry.state == "sent" else _unclear(entry, transition, traits)
+    known = entry.state == "sent"
+    return _another(entry, transition, traits.numbers_every, now) if known else _unclear(entry, transition, traits)
+
+
+def _another(entry: Entry, transition: Transition, every: int | None, now: int | None) -> Post | Skip:
+    """Whether a message that cannot be edited is followed by another one."""
+    if every is None or now is None or transition.transition == "resolved":
+        return Post()
+    if transition.silence is not None:
+        return Skip("silenced")
+    return Post() if is_line_due(entry.notified, transition, now, every) else Skip("only newer numbers")
 
 
 def _unclear(entry: Entry, transition: Transition, traits: Traits) -> Decision:

@@ -108,7 +108,7 @@ def _pending(attempt: Pending, entry: Entry | None, event: Event, context: Conte
 
 
 def _start(attempt: Pending, entry: Entry | None, context: Context) -> Step:
-    match decide(entry, context.transition, context.traits, context.marks):
+    match decide(entry, context.transition, context.traits, context.marks, context.now):
         case Skip():
             return None, []
         case Post(look_since=int(since)) | FindExisting(since=since) if not attempt.absent:

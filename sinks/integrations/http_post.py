@@ -1,4 +1,4 @@
-"""Sends one POST request with JSON and classifies the response. It does not retry and does not wait.
+"""Sends one request and classifies the response. It does not retry and does not wait.
 
 Used by all sinks except Slack, which has an SDK. urllib is sufficient: there is one request at a time, and it supports
 the environment's proxy settings. Redirects are not followed, because they would turn the POST into a GET.
@@ -11,13 +11,15 @@ import urllib.request
 from collections.abc import Mapping
 from email.message import Message
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sinks.contract.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
 from sinks.integrations.calls import classify_transport, rate_limited, retry_after, within
 from sinks.secret import read_header_secret
 
 _ANSWER_SHOWN = 300
+# No API that is called here answers with more.
+_ANSWER_READ = 65_536
 _LATER = frozenset({408, 425, 502, 503, 504})
 _SETUP = {
     401: "the receiver rejected the token: check token and signature",
@@ -37,27 +39,50 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 _opener = urllib.request.build_opener(_NoRedirect)
 
 
-def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> Outcome:
-    head = {"Content-Type": "application/json", "User-Agent": "flinkwatch", **headers}
-    request = urllib.request.Request(url, data=body, headers=head, method="POST")  # noqa: S310 - checked in settings
+class Response(NamedTuple):
+    """What a server has answered; of `body` at most 64 KiB."""
 
-    def post() -> Outcome:
+    status: int
+    headers: Message
+    body: bytes
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+
+def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> Outcome:
+    answer = request("POST", url, body, headers, timeout_s)
+    if not isinstance(answer, Response):
+        return answer
+    return Delivered() if answer.ok else classify_failure(answer)
+
+
+def request(
+    method: str, url: str, body: bytes, headers: Mapping[str, str], timeout_s: float
+) -> Response | RetryAfter | Unknown:
+    """The response of any status. `body` is JSON unless the headers name another type."""
+    head = {"Content-Type": "application/json", "User-Agent": "flinkwatch", **headers}
+    asked = urllib.request.Request(url, data=body, headers=head, method=method)  # noqa: S310 - checked in settings
+
+    def send() -> Response:
         try:
-            with _opener.open(request, timeout=timeout_s) as answer:
-                answer.read(_ANSWER_SHOWN)
-                return Delivered()
+            with _opener.open(asked, timeout=timeout_s) as answer:
+                return Response(answer.status, answer.headers, answer.read(_ANSWER_READ))
         except urllib.error.HTTPError as error:
             with error:
-                return _classify(error.code, error.headers, _text(error))
+                return Response(error.code, error.headers, _body(error))
 
     try:
         # The timeout applies to the connection and to the response separately.
-        return within(url, 2 * timeout_s, post)
+        return within(url, 2 * timeout_s, send)
     except (OSError, http.client.HTTPException) as error:
         return classify_transport(error)
 
 
-def _classify(status: int, headers: Message, text: str) -> Outcome:
+def classify_failure(answer: Response) -> RetryAfter | Unknown | Refused:
+    """The outcome of a response that is not a success, by its status alone."""
+    status, headers, _ = answer
     if status == 429:
         return rate_limited(headers)
     if status in _LATER:
@@ -69,15 +94,19 @@ def _classify(status: int, headers: Message, text: str) -> Outcome:
         return Refused(code, f"the address has moved to {headers.get('Location', '')[:200]}", "setup", "clientError")
     if status in _SETUP:
         return Refused(code, _SETUP[status], "setup", "authError" if status in {401, 403, 407} else "clientError")
-    reason = "the receiver rejected the message"
+    reason, text = "the receiver rejected the message", _text(answer.body)
     return Refused(code, f"{reason}: {text}" if text else reason, "message", "clientError")
 
 
-def _text(error: urllib.error.HTTPError) -> str:
+def _body(error: urllib.error.HTTPError) -> bytes:
     try:
-        return " ".join(error.read(_ANSWER_SHOWN).decode("utf-8", "replace").split())
+        return error.read(_ANSWER_READ)
     except (OSError, http.client.HTTPException):
-        return ""
+        return b""
+
+
+def _text(body: bytes) -> str:
+    return " ".join(body[:_ANSWER_SHOWN].decode("utf-8", "replace").split())
 
 
 def bearer(env: str | None, file: Path | None) -> dict[str, str]:

@@ -21,6 +21,7 @@ from sinks.prometheus.http_server import PrometheusConfig
 from sinks.settings import Sinks
 from tests.embedded.broker import Broker
 from tests.fake_slack.server import TOKEN, Call, SlackServer
+from tests.fake_teams.server import SECRET, TeamsCall, TeamsServer
 from tests.unit.sinks.samples import make_transition
 
 pytestmark = pytest.mark.e2e
@@ -36,7 +37,7 @@ class Installation:
         self.topics = TopicNames(prefix=f"delivery{next(_numbers)}", partitions=2)
         self._called = threading.Condition()
         self._calls = 0
-        self.slack = SlackServer(on_call=self._count)
+        self.slack = SlackServer(on_call=self.count)
         with closing(KafkaAdminClient(**client_options(self.access))) as admin:
             ensure_topics(admin, self.topics, create=True)
         self._producer = KafkaProducer(**client_options(self.access), reconnect_backoff_max_ms=500)
@@ -45,10 +46,11 @@ class Installation:
         self._producer.close(timeout=2)
         self.slack.close()
 
-    def delivery(self) -> Delivery:
+    def delivery(self, **sinks: Any) -> Delivery:
+        """To Slack, unless `sinks` names others."""
         config = SlackConfig(enabled=True, channel="flink-alerts", base_url=self.slack.base_url, thread_updates=False)
         page = PrometheusConfig(address="127.0.0.1", port=0)
-        return Delivery(self.access, self.topics, Sinks(slack=config, prometheus=page))
+        return Delivery(self.access, self.topics, Sinks(**(sinks or {"slack": config}), prometheus=page))
 
     def say(self, *transitions: Transition) -> None:
         for one in transitions:
@@ -72,7 +74,7 @@ class Installation:
         entries = {key.decode(): msgspec.json.decode(value) for key, value in found if key and value}
         return {key: entry for key, entry in entries.items() if "/~" not in key}
 
-    def _count(self, _: Call) -> None:
+    def count(self, _: Call | TeamsCall) -> None:
         with self._called:
             self._calls += 1
             self._called.notify_all()
@@ -119,6 +121,26 @@ def test_the_lifecycle_of_an_incident_is_notified_once_over_a_restart(installati
     assert [call.method for call in installation.slack.calls] == ["chat.postMessage", "chat.update", "chat.update"]
     (entry,) = installation.log_entries().values()
     assert (entry["seq"], entry["state"], entry["ts"]) == (3, "sent", parent.ts)
+
+
+def test_teams_gets_one_message_over_a_restart(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEAMS_CLIENT_SECRET", SECRET)
+    with TeamsServer(on_call=installation.count) as teams:
+        first = installation.delivery(teams=teams.settings)
+        first.start()
+        installation.say(make_transition())
+        installation.wait_for_calls(2)
+        first.stop()
+        installation.say(make_transition(seq=2, transition="resolved"))
+        second = installation.delivery(teams=teams.settings)
+        second.start()
+        installation.wait_for_calls(5)
+        second.stop()
+        assert teams.methods() == ["post", "edit", "reply"]
+        ((name, message),) = teams.messages.items()
+        assert "Resolved" in message["summary"]
+    (entry,) = installation.log_entries().values()
+    assert (entry["seq"], entry["state"], entry["ts"]) == (2, "sent", name)
 
 
 def test_two_deliverers_notify_each_incident_once(installation: Installation) -> None:

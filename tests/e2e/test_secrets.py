@@ -28,6 +28,7 @@ VARIABLES = (
     "SLACK_BOT_TOKEN",
     "SLACK_APP_TOKEN",
     "PAGERDUTY_ROUTING_KEY",
+    "TEAMS_CLIENT_SECRET",
     "WEBHOOK_KEY",
     "WEBHOOK_TOKEN",
     "AM_TOKEN",
@@ -71,6 +72,7 @@ def configured(access: dict[str, Any], slack: SlackServer, folder: Path, ui_port
         "webhook": {"enabled": True, "url": nowhere, "secret_env": "WEBHOOK_KEY", "token_env": "WEBHOOK_TOKEN"},
         "alertmanager": {"enabled": True, "urls": [nowhere], "token_env": "AM_TOKEN"},
         "pagerduty": {"enabled": True, "url": nowhere},
+        "teams": {"enabled": True, "app_id": "a", "conversation": "c", "login_url": nowhere, "service_url": nowhere},
         "web": {"token_env": "SITE_TOKEN", "password_env": "SITE_PASSWORD"},
     }
     events = folder / "events"

@@ -1,9 +1,8 @@
 """Decides what is posted in an incident's thread in addition to the edit of its message, and when. Time is an argument.
 
-A thread notifies everyone who follows it, so lines with only new numbers are posted rarely, and the more rarely the
-longer the incident has been open: each time the pause is as long as the time before it. An edit notifies no one, so
-an incident that becomes critical is also posted in the channel. Nothing is posted while the incident is silenced; the
-changes since then are posted when the silence ends.
+A thread notifies everyone who follows it, so lines with only new numbers are posted rarely (`is_line_due`). An edit
+notifies no one, so an incident that becomes critical is also posted in the channel. Nothing is posted while the
+incident is silenced; the changes since then are posted when the silence ends.
 """
 
 from typing import NamedTuple
@@ -11,11 +10,10 @@ from typing import NamedTuple
 import msgspec
 
 from detectors.incident import Transition
-from sinks.contract.notified import NotifiedState, notified_state
+from sinks.contract.notified import NotifiedState, is_line_due, notified_state
 from sinks.integrations.slack.settings import SlackConfig
 
 _DRAW_AGAIN_MS = 3_600_000
-_LONGEST_PAUSE_MS = 6 * 3_600_000
 _POINTS_NEEDED = 3
 
 
@@ -55,10 +53,7 @@ def plan(
     replied_at, charted_at = (before.replied_at, before.charted_at) if before is not None else (0, 0)
     in_thread = edited and not seen and config.thread_updates and not current.silence
     broadcast = in_thread and config.broadcast_critical and still_open and became_critical
-    news = before is None or not before.same_but_for_numbers(current)
-    open_for = replied_at - transition.opened_at if transition.opened_at else 0
-    pause = max(config.thread_every, min(open_for, _LONGEST_PAUSE_MS))
-    reply = broadcast or (in_thread and (news or now - replied_at >= pause))
+    reply = broadcast or (in_thread and is_line_due(before, transition, now, config.thread_every))
     chart = config.charts and config.thread_updates and not current.silence
     chart = chart and _worth_drawing(transition, now - charted_at >= _DRAW_AGAIN_MS)
     # A new message contains everything, so it counts as a line in the thread.

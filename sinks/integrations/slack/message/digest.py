@@ -1,25 +1,18 @@
 """Renders a storm of incidents as one message; see `sinks.contract.digest`."""
 
-from detectors.incident import SEVERITIES
 from sinks.contract.digest import Folded, Summary
-from sinks.contract.wording import SEVERITY_MARKS, SEVERITY_WORDS, moment
+from sinks.contract.phrases import STORM, severity_counts, storm_title
+from sinks.contract.wording import SEVERITY_MARKS, moment
 from sinks.integrations.slack.message.blocks import Message, mrkdwn, plain_object, section
 from sinks.integrations.slack.message.escape import code, prose
 from sinks.integrations.slack.message.phrases import kind
 
-_WHY = "There are more incidents than the channel can take. Each gets its own message when the storm ends."
 _NAME = 50
 
 
 def render_digest(summary: Summary, *, plain_text: bool = False) -> Message:
     """Counts of all incidents of a storm, and a list of the most severe ones. `plain_text`: without blocks."""
-    over = summary.open + summary.silenced == 0
-    mark = "✅" if over else "🌊"
-    head = f"{mark} Storm of {summary.total:,} incidents: {summary.open:,} open, {summary.resolved:,} over"
-    if summary.silenced:
-        head += f", {summary.silenced:,} silenced"
-    if summary.with_own_message:
-        head += f", {summary.with_own_message:,} with a message of their own"
+    head = storm_title(summary)
     lines = [_severities(summary), _groups("Causes", [(kind(name), count) for name, count in summary.kinds])]
     lines.append(_groups("Clusters", [(f"`{code(name, _NAME)}`", count) for name, count in summary.clusters]))
     worst = "\n".join(_worst(name, one) for name, one in summary.worst)
@@ -27,16 +20,15 @@ def render_digest(summary: Summary, *, plain_text: bool = False) -> Message:
     text = "\n".join(part for part in (head, body, worst) if part)
     if plain_text:
         return Message(text, [])
-    blocks = [{"type": "header", "text": plain_object(head)}, section(_WHY)]
+    blocks = [{"type": "header", "text": plain_object(head)}, section(STORM)]
     blocks += [section(part) for part in (body, f"*Most severe*\n{worst}" if worst else "") if part]
     blocks.append({"type": "context", "elements": [mrkdwn(f"storm began {moment(summary.storm)}")]})
     return Message(head, blocks)
 
 
 def _severities(summary: Summary) -> str:
-    counts = [(name, summary.severities.get(name, 0)) for name in reversed(SEVERITIES)]
-    shown = [f"{SEVERITY_MARKS[name]} {count:,} {SEVERITY_WORDS[name].lower()}" for name, count in counts if count]
-    return f"*Open:* {', '.join(shown)}" if shown else ""
+    counts = severity_counts(summary)
+    return f"*Open:* {counts}" if counts else ""
 
 
 def _groups(label: str, counts: list[tuple[str, int]]) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from detectors.incident import Transition
 from sinks.contract import phrases
-from sinks.contract.wording import clock_time, late_words, silence_words
 from sinks.integrations.slack.message.blocks import MESSAGE_LIMIT, Block, Message
 from sinks.integrations.slack.message.escape import prose
 from sinks.integrations.slack.message.links import NO_LINKS, Links
@@ -38,19 +37,7 @@ def render(transition: Transition, links: Links = NO_LINKS, note: str = "", extr
 
 def render_plain(transition: Transition) -> Message:
     """The same message without blocks, for use if Slack refuses them."""
-    lines = [
-        phrases.title(transition),
-        silence_words(transition),
-        transition.summary,
-        late_words(transition),
-        phrases.reason(transition),
-        phrases.forecast_words(transition),
-    ]
-    if again := phrases.recurrence(transition):
-        lines.append(f"Recurring: {again}")
-    if transition.transition != "resolved":
-        lines += [transition.advice, phrases.issue_words(transition)]
-    shown = [line for line in lines if line]
+    shown = phrases.plain_lines(transition)
     text = "\n".join(prose(line, _PLAIN_LIMIT // len(shown)) for line in shown)
     return Message(f"{text}\n{identity(transition, 1.0)}", [])
 
@@ -60,7 +47,5 @@ def render_reply(transition: Transition, *, broadcast: bool = False, unsilenced:
 
     With `broadcast`, the line can be understood outside of the thread.
     """
-    what = (unsilenced and silence_words(transition)) or phrases.reason(transition) or transition.summary
-    head = phrases.title(transition) if broadcast else f"{phrases.mark(transition)} {phrases.state(transition)}"
-    text = f"{head} at {clock_time(transition.at, transition.at)} UTC: {what}"
+    text = phrases.change_line(transition, titled=broadcast, unsilenced=unsilenced)
     return Message(prose(text, _TEXT_LIMIT), [])

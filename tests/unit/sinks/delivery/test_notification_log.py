@@ -1,15 +1,19 @@
 """Whether to post, edit or leave it, and what waits in which order."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from detectors.incident import Silenced
+from sinks.contract.notified import notified_state
 from sinks.contract.sink import Traits
 from sinks.delivery.dedup import Decision, Edit, Post, Skip, decide
 from sinks.delivery.notification_log import Entry, State
 from sinks.delivery.outbox import Outbox
-from tests.unit.sinks.samples import make_transition
+from tests.unit.sinks.samples import OPENED_AT, make_transition
 
 SLACK = Traits(can_look_up=True, min_severity="warning")
 
@@ -39,6 +43,29 @@ def entry(seq: int, state: State, ts: str = "") -> Entry:
 )
 def test_the_next_step_follows_from_what_is_known(known: Entry | None, seq: int, step: Decision) -> None:
     assert decide(known, make_transition(seq=seq), SLACK) == step
+
+
+@pytest.mark.parametrize(
+    ("changes", "minutes", "step"),
+    [
+        ({}, 9, Skip("only newer numbers")),
+        ({}, 10, Post()),
+        ({"severity": "critical"}, 0, Post()),
+        ({"severity": "critical", "silence": Silenced("a", 1, "ann", "")}, 60, Skip("silenced")),
+        ({"transition": "resolved", "silence": Silenced("a", 1, "ann", "")}, 0, Post()),
+    ],
+)
+def test_where_nothing_is_edited_a_change_that_matters_is_another_message(
+    changes: dict[str, Any], minutes: int, step: Decision
+) -> None:
+    first = make_transition()
+    known = msgspec.structs.replace(
+        entry(1, "sent"), notified=msgspec.structs.replace(notified_state(first), replied_at=OPENED_AT)
+    )
+    later = make_transition(seq=2, **({"transition": "updated"} | changes))
+    now = OPENED_AT + minutes * 60_000
+    assert decide(known, later, msgspec.structs.replace(SLACK, numbers_every=600_000), now=now) == step
+    assert decide(known, later, SLACK, now=now) == Post(), "every change, without the trait"
 
 
 def test_min_severity_counts_only_for_what_was_never_sent() -> None:

@@ -14,6 +14,7 @@ from sinks.integrations.webhook import WebhookConfig, WebhookSink
 from sinks.receivers import make_receivers
 from sinks.settings import Sinks
 from tests.fake_slack.server import TOKEN, SlackServer
+from tests.fake_teams.server import SECRET, TeamsServer
 from tests.unit.sinks.receiver import Receiver
 from tests.unit.sinks.samples import make_transition
 
@@ -39,7 +40,8 @@ def test_pagerduty_and_alertmanager_have_their_own_fields_for_it() -> None:
 def test_the_setting_reaches_every_receiver(monkeypatch: pytest.MonkeyPatch, outside: str) -> None:
     monkeypatch.setenv("PAGERDUTY_ROUTING_KEY", "key")
     monkeypatch.setenv("SLACK_BOT_TOKEN", TOKEN)
-    with Receiver() as receiver, SlackServer() as slack:
+    monkeypatch.setenv("TEAMS_CLIENT_SECRET", SECRET)
+    with Receiver() as receiver, SlackServer() as slack, TeamsServer() as teams:
         sinks = Sinks.model_validate(
             {
                 "web": {"external_url": outside},
@@ -47,12 +49,14 @@ def test_the_setting_reaches_every_receiver(monkeypatch: pytest.MonkeyPatch, out
                 "webhook": {"enabled": True, "url": f"{receiver.url}/in"},
                 "alertmanager": {"enabled": True, "urls": [receiver.url]},
                 "pagerduty": {"enabled": True, "url": f"{receiver.url}/in"},
+                "teams": teams.settings,
             }
         )
         for one in make_receivers(sinks):
             one.sink.send(Notification(transition=make_transition()))
-        sent = [request.body for request in receiver.received] + [msgspec.json.encode(slack.parents()[0].blocks)]
-        assert [PAGE.encode() in body for body in sent] == [bool(outside)] * 4
+        chats = [slack.parents()[0].blocks, list(teams.messages.values())]
+        sent = [request.body for request in receiver.received] + [msgspec.json.encode(chat) for chat in chats]
+        assert [PAGE.encode() in body for body in sent] == [bool(outside)] * 5
 
 
 def test_the_webhook_has_the_page_in_its_json() -> None:

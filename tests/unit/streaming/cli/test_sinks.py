@@ -14,6 +14,7 @@ from sinks.integrations.slack.message.blocks import Message
 from sinks.integrations.slack.settings import SlackConfig
 from streaming.cli.main import cli
 from tests.fake_slack.server import APP_TOKEN, TOKEN, SlackServer
+from tests.fake_teams.server import SECRET, TeamsServer
 from tests.unit.sinks.receiver import Receiver
 
 MANIFEST = Path(__file__).parents[4] / "conf" / "slack-app-manifest.yaml"
@@ -44,6 +45,16 @@ def test_working_receivers_are_reported_and_leave_a_resolved_test_message(slack:
     (parent,) = slack.parents()
     assert "Resolved" in parent.text
     assert "test" in parent.text
+
+
+def test_a_chat_that_cannot_look_up_messages_gets_no_advice_for_slack(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TEAMS_CLIENT_SECRET", SECRET)
+    with TeamsServer() as teams:
+        result = run(tmp_path, teams=teams.settings)
+        assert teams.methods() == ["post", "edit"]
+    assert result.output == "ok       teams: open a test incident: ok\nok       teams: resolve it: ok\n"
 
 
 def test_every_receiver_is_tried_even_if_one_fails(slack: SlackServer, tmp_path: Path) -> None:
