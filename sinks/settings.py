@@ -1,10 +1,12 @@
 """The section `sinks` of the configuration."""
 
+from collections import Counter
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from detectors.values.durations import Duration
+from sinks.contract.overview_schedule import OverviewSchedule
 from sinks.integrations.alertmanager import AlertmanagerConfig
 from sinks.integrations.pagerduty import PagerDutyConfig
 from sinks.integrations.slack.settings import SlackConfig
@@ -40,6 +42,14 @@ class Sinks(BaseModel):
         default_factory=Routing, description="Which receivers are notified of an incident, and when."
     )
 
+    overviews: tuple[OverviewSchedule, ...] = Field(
+        default=(),
+        description="Overviews that are sent on schedule, at the end of a shift or weekly. Each covers the time since "
+        "the one before it. For example "
+        '[{name: shift, at: ["08:00", "20:00"], time_zone: Europe/Berlin, to: ["slack"]}, '
+        '{name: week, at: ["09:00"], days: [mon], to: ["slack", webhook]}].',
+    )
+
     def enabled(self) -> tuple[str, ...]:
         """The receivers of the enabled sinks, without those that only routes name."""
         found = {
@@ -50,13 +60,37 @@ class Sinks(BaseModel):
         }
         return tuple(name for name, on in found.items() if on)
 
+    def receivers(self) -> tuple[str, ...]:
+        """Every receiver that gets incidents or overviews."""
+        named = [receiver for schedule in self.overviews for receiver in schedule.to]
+        return tuple(dict.fromkeys([*self.routing.receivers(self.enabled()), *named]))
+
     @model_validator(mode="after")
     def _receivers_exist(self) -> Self:
         enabled = self.enabled()
         for receiver in self.routing.receivers(enabled):
-            kind, colon, channel = receiver.partition(":")
-            if kind not in enabled or (colon and (kind != SLACK or not channel)):
-                allowed = [*enabled, *(["slack:<channel>"] if SLACK in enabled else [])]
-                there_are = ", ".join(allowed) or "none"
-                raise ValueError(f"routing names {receiver!r}, which is not an enabled receiver; enabled: {there_are}")
+            self._check_receiver(receiver, enabled, "routing names")
         return self
+
+    @model_validator(mode="after")
+    def _overviews_can_be_sent(self) -> Self:
+        names = Counter(schedule.name for schedule in self.overviews)
+        if repeated := next((name for name, count in names.items() if count > 1), None):
+            raise ValueError(f"overviews: {repeated!r} is the name of more than one schedule")
+        for schedule in self.overviews:
+            for receiver in schedule.to:
+                if receiver in {"alertmanager", "pagerduty"}:
+                    raise ValueError(
+                        f"overviews: {schedule.name!r} names {receiver!r}, which takes alerts and cannot show an "
+                        "overview; allowed: slack, slack:<channel>, webhook"
+                    )
+                self._check_receiver(receiver, self.enabled(), f"overviews: {schedule.name!r} names")
+        return self
+
+    @staticmethod
+    def _check_receiver(receiver: str, enabled: tuple[str, ...], named: str) -> None:
+        kind, colon, channel = receiver.partition(":")
+        if kind not in enabled or (colon and (kind != SLACK or not channel)):
+            allowed = [*enabled, *(["slack:<channel>"] if SLACK in enabled else [])]
+            there_are = ", ".join(allowed) or "none"
+            raise ValueError(f"{named} {receiver!r}, which is not an enabled receiver; enabled: {there_are}")

@@ -18,6 +18,8 @@ PREFIX = "~overview/"
 """First part of the name of an overview in the notification log; its schedule and its time (epoch ms) follow."""
 
 _MOST = 10
+# An overview is one message or one request, even if everything is open.
+_MOST_OPEN = 500
 _SUMMARY = 500
 
 
@@ -55,15 +57,16 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """Incidents between `since` and `until` (epoch ms). `open` are all that are open at `until`, the worst first;
-    `opened` and `resolved` are counts. `kinds` and `jobs` are the noisiest ones, with the number that opened.
-    `silences_ending` end within as long again as the period lasts.
+    """Incidents between `since` and `until` (epoch ms). `opened`, `resolved` and `still_open` are counts; `open`
+    are those that are open at `until`, the worst first, at most 500. `kinds` and `jobs` are the noisiest ones, with the
+    number that opened. `silences_ending` end within as long again as the period lasts.
     """
 
     since: int
     until: int
     opened: int
     resolved: int
+    still_open: int
     severities: dict[Severity, int]
     open: list[OverviewRow]
     recurring: list[OverviewRow]
@@ -141,7 +144,8 @@ def overview(period: Period, issues: IssueCatalogue) -> Overview:
         opened=len(opened),
         resolved=sum(s.ended_at is not None and since <= s.ended_at for s in states if s.transition == "resolved"),
         severities={one: n for one in reversed(SEVERITIES) if (n := sum(s.severity == one for s in opened))},
-        open=still_open,
+        still_open=len(still_open),
+        open=still_open[:_MOST_OPEN],
         recurring=_recurring(opened),
         kinds=Counter(kind_words(s.cause) for s in opened).most_common(_MOST),
         jobs=Counter(_place(s.cluster, s.job_name or s.job_id) for s in opened).most_common(_MOST),

@@ -31,7 +31,8 @@ def _document(title: str, remarks: Iterable[str], found: Overview, external_url:
 
 
 def _sections(found: Overview, external_url: str) -> Iterator[str]:
-    yield from _list("Open", [_incident(row, found.until, external_url) for row in found.open])
+    shown = [_incident(row, found.until, external_url) for row in found.open[:_SHOWN]]
+    yield from _list("Open", shown, found.still_open)
     yield from _list("Recurring", [f"{_name(row, external_url)}: {row.recurs}" for row in found.recurring])
     yield from _list("Most frequent kinds", [f"{_text(name)}: {count:,}" for name, count in found.kinds])
     yield from _list("Jobs with most incidents", [f"{_text(name)}: {count:,}" for name, count in found.jobs])
@@ -45,14 +46,15 @@ def _sections(found: Overview, external_url: str) -> Iterator[str]:
             yield sentence
 
 
-def _list(title: str, rows: list[str]) -> Iterator[str]:
+def _list(title: str, rows: list[str], total: int | None = None) -> Iterator[str]:
     if rows:
         yield ""
         yield f"## {title}"
         yield ""
         yield from (f"- {row}" for row in rows[:_SHOWN])
-        if len(rows) > _SHOWN:
-            yield f"- and {len(rows) - _SHOWN:,} more"
+        more = (len(rows) if total is None else total) - _SHOWN
+        if more > 0:
+            yield f"- and {more:,} more"
 
 
 def _incident(row: OverviewRow, until: int, external_url: str) -> str:

@@ -7,9 +7,8 @@ from sinks.contract.overview import Overview, ScheduledOverview
 from sinks.contract.wording import SEVERITY_WORDS, moment
 
 _TUNE = (
-    "`flinkwatch feedback --json > feedback.jsonl` writes these labels to a file. `flinkwatch capture` their "
-    "time, then `flinkwatch tune FILES --with NEW.yaml --feedback feedback.jsonl` shows which thresholds "
-    "would not report them."
+    "`flinkwatch feedback --json` prints these labels. `flinkwatch capture` their time, then `flinkwatch tune FILES "
+    "--with NEW.yaml --feedback LABELS.jsonl` shows which thresholds would not report them."
 )
 
 
@@ -26,7 +25,7 @@ def totals(found: Overview) -> str:
     counts = ", ".join(f"{n:,} {SEVERITY_WORDS[name].lower()}" for name, n in found.severities.items())
     return (
         f"{found.opened:,} opened{f' ({counts})' if counts else ''}, {found.resolved:,} resolved, "
-        f"{len(found.open):,} open at the end."
+        f"{found.still_open:,} open at the end."
     )
 
 

@@ -111,6 +111,11 @@ def test_an_issue_that_is_only_possible_or_unknown_avoids_nothing() -> None:
     assert over(with_issue("a", "FLINK-1"), with_issue("b", "FLINK-9"), issues=issues).upgrade is None
 
 
+def test_an_overview_lists_the_worst_of_many_open_incidents_and_counts_all() -> None:
+    found = over(*(change(str(n), SINCE, severity="critical" if n == 700 else "info") for n in range(1000)))
+    assert (found.still_open, len(found.open), found.open[0].incident) == (1000, 500, "700")
+
+
 def test_an_empty_period_is_empty() -> None:
     assert over().is_empty
     assert not over(change("a", SINCE - 1)).is_empty

@@ -41,6 +41,13 @@ def test_text_from_logs_is_one_line_without_markup() -> None:
     assert line.endswith(r"a \# b \<script\> \[x\](y) \| \`c\`")
 
 
+def test_a_list_that_is_too_long_counts_what_it_leaves_out() -> None:
+    period = Period(OPENED_AT - HOUR, OPENED_AT + HOUR)
+    for number in range(30):
+        period.add(make_transition(incident=str(number), cause="job_failed"))
+    assert "- and 10 more" in markdown(overview(period, IssueCatalogue())).splitlines()
+
+
 def test_an_empty_period_is_one_line() -> None:
     empty = overview(Period(OPENED_AT, OPENED_AT + HOUR), IssueCatalogue())
     assert markdown(empty).splitlines()[2:] == ["Nothing happened: 0 opened, 0 open."]
@@ -50,7 +57,7 @@ def test_acknowledgements_and_labels_are_shown_with_the_command_that_uses_them()
     shown = markdown(found("acknowledged", "not_an_incident"))
     assert "1 of 1 acknowledged, the median after 4 min." in shown
     assert "## Marked as not an incident\n\n- Restart loop: 1\n" in shown
-    assert "--feedback feedback.jsonl" in shown
+    assert "--feedback LABELS.jsonl" in shown
     assert "feedback" not in markdown(found())
 
 
