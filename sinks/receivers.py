@@ -20,8 +20,8 @@ _CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{8,}")
 
 
 def make_receivers(sinks: Sinks) -> tuple[Receiver, ...]:
-    """One for each enabled sink and for each channel that a route names."""
-    return tuple(_receiver(name, sinks) for name in sinks.routing.receivers(sinks.enabled()))
+    """One for each enabled sink and for each channel that a route or an overview names."""
+    return tuple(_receiver(name, sinks) for name in sinks.receivers())
 
 
 def _receiver(name: str, sinks: Sinks) -> Receiver:
@@ -31,6 +31,7 @@ def _receiver(name: str, sinks: Sinks) -> Receiver:
         sink=sink,
         channel=channel if _CHANNEL_ID.fullmatch(channel) else "",
         digest_above=sinks.teams.digest_above if name.partition(":")[0] == TEAMS else sinks.slack.digest_above,
+        overviews=tuple(schedule for schedule in sinks.overviews if name in schedule.to),
         remind_after=sinks.slack.actions.remind_after,
         is_target=lambda transition: name in sinks.routing.targets(transition, sinks.enabled()),
         quiet_until=partial(sinks.routing.quiet_until, name),

@@ -1,10 +1,12 @@
 """The section `sinks` of the configuration."""
 
+from collections import Counter
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from detectors.values.durations import Duration
+from sinks.contract.overview_schedule import OverviewSchedule
 from sinks.integrations.alertmanager import AlertmanagerConfig
 from sinks.integrations.pagerduty import PagerDutyConfig
 from sinks.integrations.slack.settings import SlackConfig
@@ -16,6 +18,7 @@ from sinks.web.site.settings import WebConfig
 
 SLACK, TEAMS = "slack", "teams"
 """The receivers of their own channel; others are `slack:<channel>` and `teams:<conversation>`."""
+_ALERTS_ONLY = ("alertmanager", "pagerduty")
 
 
 class Sinks(BaseModel):
@@ -44,6 +47,14 @@ class Sinks(BaseModel):
         default_factory=Routing, description="Which receivers are notified of an incident, and when."
     )
 
+    overviews: tuple[OverviewSchedule, ...] = Field(
+        default=(),
+        description="Overviews that are sent on schedule, at the end of a shift or weekly. Each covers the time since "
+        "the one before it. For example "
+        '[{name: shift, at: ["08:00", "20:00"], time_zone: Europe/Berlin, to: ["slack"]}, '
+        '{name: week, at: ["09:00"], days: [mon], to: ["slack", webhook]}].',
+    )
+
     def enabled(self) -> tuple[str, ...]:
         """The receivers of the enabled sinks, without those that only routes name."""
         found = {
@@ -55,21 +66,46 @@ class Sinks(BaseModel):
         }
         return tuple(name for name, on in found.items() if on)
 
+    def receivers(self) -> tuple[str, ...]:
+        """Every receiver that gets incidents or overviews."""
+        named = [receiver for schedule in self.overviews for receiver in schedule.to]
+        return tuple(dict.fromkeys([*self.routing.receivers(self.enabled()), *named]))
+
     def _with_channels(self) -> dict[str, str]:
         """The sinks that routes may name with a channel, and how."""
         bot = {TEAMS: "teams:<conversation>"} if self.teams.mode == "bot" else {}
         return {SLACK: "slack:<channel>", **bot}
 
+    def _allowed(self) -> list[str]:
+        """What routes may name, in words."""
+        enabled, channels = self.enabled(), self._with_channels()
+        return [*enabled, *(channels[kind] for kind in enabled if kind in channels)]
+
     @model_validator(mode="after")
     def _receivers_exist(self) -> Self:
         enabled = self.enabled()
         for receiver in self.routing.receivers(enabled):
-            kind, colon, channel = receiver.partition(":")
-            if kind not in enabled or (colon and (kind not in self._with_channels() or not channel)):
-                allowed = [
-                    *enabled,
-                    *(self._with_channels()[kind] for kind in enabled if kind in self._with_channels()),
-                ]
-                there_are = ", ".join(allowed) or "none"
-                raise ValueError(f"routing names {receiver!r}, which is not an enabled receiver; enabled: {there_are}")
+            self._check_receiver(receiver, enabled, "routing names")
         return self
+
+    @model_validator(mode="after")
+    def _overviews_can_be_sent(self) -> Self:
+        names = Counter(schedule.name for schedule in self.overviews)
+        if repeated := next((name for name, count in names.items() if count > 1), None):
+            raise ValueError(f"overviews: {repeated!r} is the name of more than one schedule")
+        for schedule in self.overviews:
+            for receiver in schedule.to:
+                if receiver in _ALERTS_ONLY:
+                    allowed = ", ".join(one for one in self._allowed() if one not in _ALERTS_ONLY) or "none"
+                    raise ValueError(
+                        f"overviews: {schedule.name!r} names {receiver!r}, which takes alerts and cannot show an "
+                        f"overview; allowed: {allowed}"
+                    )
+                self._check_receiver(receiver, self.enabled(), f"overviews: {schedule.name!r} names")
+        return self
+
+    def _check_receiver(self, receiver: str, enabled: tuple[str, ...], named: str) -> None:
+        kind, colon, channel = receiver.partition(":")
+        if kind not in enabled or (colon and (kind not in self._with_channels() or not channel)):
+            there_are = ", ".join(self._allowed()) or "none"
+            raise ValueError(f"{named} {receiver!r}, which is not an enabled receiver; enabled: {there_are}")

@@ -10,6 +10,8 @@ from kafka import TopicPartition
 
 from detectors.incident import Transition, decode_transition
 from detectors.values.decoding import UndecodableError
+from sinks.contract.overview import Period
+from sinks.delivery.overviews.reading import fill
 from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.diagnosis import explained
@@ -40,6 +42,14 @@ def followed_transitions(kafka: Kafka, within_ms: int, stop: Event) -> Iterator[
         yield readable(record.value for record in read_to_end(consumer, partitions, within_s=within_ms / 1000))
         for records in follow(consumer, stop):
             yield readable(record.value for record in records)
+
+
+def stored_period(kafka: Kafka, within_ms: int, period: Period) -> Period:
+    """The period, filled with the incidents and the feedback in the topics. Raises PublishedError."""
+    with topic_reader(kafka.access, kafka.topics.incidents, within_ms) as consumer:
+        existing_partitions(consumer, kafka.topics.incidents)
+        fill(period, consumer, kafka.topics, within_ms / 1000)
+    return period
 
 
 @contextmanager

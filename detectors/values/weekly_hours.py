@@ -6,7 +6,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -21,7 +21,18 @@ def _as_text(value: Any) -> Any:
     return value
 
 
+def _known_zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"unknown time zone {value!r}; write a name such as Europe/Berlin or UTC") from None
+    return value
+
+
 TimeOfDay = Annotated[time, BeforeValidator(_as_text)]
+TimeZone = Annotated[
+    str, AfterValidator(_known_zone), Field(description="Time zone of the local times, such as Europe/Berlin.")
+]
 
 _AHEAD = 8
 """Days, after which the same hours have come at least once more."""
@@ -37,16 +48,7 @@ class WeeklyHours(BaseModel):
         description="Local time at which they end. If it is before `begin`, that is on the next day."
     )
     days: tuple[Day, ...] = Field(default=DAYS, min_length=1, description="Days on which they begin.")
-    time_zone: str = Field(default="UTC", description="Time zone of the local times, such as Europe/Berlin.")
-
-    @field_validator("time_zone")
-    @classmethod
-    def _zone_is_known(cls, value: str) -> str:
-        try:
-            ZoneInfo(value)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError(f"unknown time zone {value!r}; write a name such as Europe/Berlin or UTC") from None
-        return value
+    time_zone: TimeZone = "UTC"
 
     @model_validator(mode="after")
     def _it_lasts(self) -> Self:

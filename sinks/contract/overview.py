@@ -1,17 +1,26 @@
 """What happened in a period, such as a shift or a week: for handing over, and to see what recurs and what is noisy."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
+from statistics import median_low
 
 import msgspec
+from msgspec.structs import replace
 
 from detectors.incident import SEVERITIES, Severity, Silenced, Transition
 from detectors.incidents.known_issues import IssueCatalogue, IssueEntry
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.values.versions import version_numbers
+from sinks.contract.feedback import Feedback
 from sinks.contract.wording import kind_words
 
+PREFIX = "~overview/"
+"""First part of the name of an overview in the notification log; its schedule and its time (epoch ms) follow."""
+
 _MOST = 10
+# An overview is one message or one request, even if everything is open.
+_MOST_OPEN = 500
+_SUMMARY = 500
 
 
 class OverviewRow(msgspec.Struct, frozen=True):
@@ -37,16 +46,27 @@ class Upgrade(msgspec.Struct, frozen=True):
     incidents: int
 
 
+class Answered(msgspec.Struct, frozen=True):
+    """People's feedback. `acknowledged` counts incidents that opened in the period, `median_ms` is how long that took
+    (None: none was). `not_an_incident` are the labels given in the period, by kind.
+    """
+
+    acknowledged: int
+    median_ms: int | None
+    not_an_incident: list[tuple[str, int]]
+
+
 class Overview(msgspec.Struct, frozen=True):
-    """Incidents between `since` and `until` (epoch ms). `open` are all that are open at `until`, the worst first;
-    `opened` and `resolved` are counts. `kinds` and `jobs` are the noisiest ones, with the number that opened.
-    `silences_ending` end within as long again as the period lasts.
+    """Incidents between `since` and `until` (epoch ms). `opened`, `resolved` and `still_open` are counts; `open`
+    are those that are open at `until`, the worst first, at most 500. `kinds` and `jobs` are the noisiest ones, with the
+    number that opened. `silences_ending` end within as long again as the period lasts.
     """
 
     since: int
     until: int
     opened: int
     resolved: int
+    still_open: int
     severities: dict[Severity, int]
     open: list[OverviewRow]
     recurring: list[OverviewRow]
@@ -54,11 +74,66 @@ class Overview(msgspec.Struct, frozen=True):
     jobs: list[tuple[str, int]]
     silences_ending: list[Silenced]
     upgrade: Upgrade | None
+    feedback: Answered
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing opened, resolved or is open."""
+        return not (self.opened or self.resolved or self.open)
 
 
-def overview(histories: Mapping[str, Sequence[Transition]], since: int, until: int, issues: IssueCatalogue) -> Overview:
-    """The overview of the transitions of each incident in order. Merged incidents do not count."""
-    states = [state for history in histories.values() if (state := _state(history, until)) is not None]
+class ScheduledOverview(msgspec.Struct, frozen=True):
+    """An overview that a receiver is sent. `is_longer`: it covers more than the time since the scheduled one before."""
+
+    schedule: str
+    found: Overview
+    is_longer: bool = False
+
+
+class Period:
+    """Incidents and feedback between `since` and `until` (epoch ms), of one `cluster` if it is named.
+
+    It keeps one small record of each incident that counts, so it can be filled from a whole topic.
+    """
+
+    def __init__(self, since: int, until: int, cluster: str = "") -> None:
+        self.since, self.until = since, until
+        self._cluster = cluster
+        self._incidents: dict[str, Transition] = {}
+        self._answers: dict[bytes, Feedback] = {}
+
+    def add(self, one: Transition) -> None:
+        """Add a transition. Those of an incident come in order."""
+        if one.at >= self.until or self._cluster not in ("", one.cluster):
+            return
+        ended = one.transition == "resolved" and (one.ended_at or one.at) < self.since
+        if one.part_of or ended:
+            self.remove(one.incident)
+        else:
+            small = replace(one, findings=[], evidence=[], series=None, advice="", summary=one.summary[:_SUMMARY])
+            self._incidents[one.incident] = small
+
+    def remove(self, incident: str) -> None:
+        """Forget an incident whose record was deleted."""
+        self._incidents.pop(incident, None)
+
+    def add_feedback(self, one: Feedback) -> None:
+        """Add an answer of a person. A newer one takes the place of an older one."""
+        if self.since <= one.at < self.until and self._cluster in ("", one.cluster):
+            self._answers[one.key()] = one
+
+    def incidents(self) -> list[Transition]:
+        """The newest state of each incident, without those that were merged into another one."""
+        return list(self._incidents.values())
+
+    def answers(self) -> list[Feedback]:
+        """The answers that were not withdrawn."""
+        return [one for one in self._answers.values() if not one.withdrawn]
+
+
+def overview(period: Period, issues: IssueCatalogue) -> Overview:
+    """The overview of a period. Merged incidents do not count."""
+    since, until, states = period.since, period.until, period.incidents()
     opened = [state for state in states if since <= _opened_at(state)]
     still_open = sorted((_row(s) for s in states if s.transition != "resolved"), key=_worst_first)
     ends_before = until + (until - since)
@@ -69,19 +144,22 @@ def overview(histories: Mapping[str, Sequence[Transition]], since: int, until: i
         opened=len(opened),
         resolved=sum(s.ended_at is not None and since <= s.ended_at for s in states if s.transition == "resolved"),
         severities={one: n for one in reversed(SEVERITIES) if (n := sum(s.severity == one for s in opened))},
-        open=still_open,
+        still_open=len(still_open),
+        open=still_open[:_MOST_OPEN],
         recurring=_recurring(opened),
         kinds=Counter(kind_words(s.cause) for s in opened).most_common(_MOST),
         jobs=Counter(_place(s.cluster, s.job_name or s.job_id) for s in opened).most_common(_MOST),
         silences_ending=sorted((s for s in silences.values() if s.until <= ends_before), key=lambda s: s.until),
         upgrade=_upgrade(opened, issues),
+        feedback=_answered(opened, period.answers()),
     )
 
 
-def _state(history: Sequence[Transition], until: int) -> Transition | None:
-    """The newest transition before `until`; None before the incident opened, and if it was merged into another one."""
-    newest = next((t for t in reversed(history) if t.at < until), None)
-    return None if newest is None or newest.part_of else newest
+def _answered(opened: Iterable[Transition], answers: Iterable[Feedback]) -> Answered:
+    acknowledged = {one.incident: one.at for one in answers if one.answer == "acknowledged"}
+    took = [max(acknowledged[s.incident] - _opened_at(s), 0) for s in opened if s.incident in acknowledged]
+    labels = Counter(kind_words(one.kind) for one in answers if one.answer == "not_an_incident")
+    return Answered(len(took), median_low(took) if took else None, labels.most_common(_MOST))
 
 
 def _opened_at(state: Transition) -> int:

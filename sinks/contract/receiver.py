@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from detectors.incident import Transition
+from sinks.contract.overview_schedule import OverviewSchedule
 from sinks.contract.sink import Sink
 
 
@@ -16,6 +17,7 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
     """`name` is its label in metrics, part of the log's keys and of the consumer group's name. `channel` is the ID of
     the channel in which messages are looked up, or empty. If `digest_above` new messages wait, a digest reports more.
     `remind_after`: a critical incident that no one has acknowledged for so long (ms; 0: never) gets a reminder.
+    `overviews` are the schedules of what it is sent.
     """
 
     name: str
@@ -23,6 +25,7 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
     channel: str = ""
     digest_above: int = 30
     remind_after: int = 0
+    overviews: tuple[OverviewSchedule, ...] = ()
     is_target: Callable[[Transition], bool] = lambda _: True
     quiet_until: Callable[[Transition, datetime], datetime | None] = lambda *_: None
 

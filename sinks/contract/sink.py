@@ -13,6 +13,10 @@ from sinks.contract.digest import Summary
 from sinks.contract.feedback import NO_MARKS, Marks
 from sinks.contract.notified import NotifiedState
 from sinks.contract.outcome import Delivered, Found, Outcome, RetryAfter
+from sinks.contract.overview import ScheduledOverview
+
+Content = Summary | ScheduledOverview
+"""What a message shows that is not about one incident."""
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -48,10 +52,10 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """A transition to send at `at` (epoch ms, wall clock) or, with `summary`, the digest of many incidents. `before` is
-    what the readers know, `note` a sentence to put in front. `plain`: the full form was refused, send the plainest.
-    `marks` are people's answers. `remind`: no one has acknowledged it in time. `seen`: the message shows the transition
-    already, and only its marks change.
+    """A transition to send at `at` (epoch ms, wall clock) or, with `summary`, the digest of many incidents or an
+    overview. `before` is what the readers know, `note` a sentence to put in front. `plain`: the full form was refused,
+    send the plainest. `marks` are people's answers. `remind`: no one has acknowledged it in time. `seen`: the message
+    shows the transition already, and only its marks change.
     """
 
     transition: Transition
@@ -59,7 +63,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     before: NotifiedState | None = None
     note: str = ""
     plain: bool = False
-    summary: Summary | None = None
+    summary: Content | None = None
     marks: Marks = NO_MARKS
     remind: bool = False
     seen: bool = False

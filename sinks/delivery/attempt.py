@@ -6,10 +6,9 @@ import msgspec
 from msgspec.structs import replace
 
 from detectors.incident import Transition
-from sinks.contract.digest import Summary
 from sinks.contract.feedback import Marks
 from sinks.contract.outcome import Attachment, Found, Outcome, RetryAfter
-from sinks.contract.sink import MessageRef, Traits
+from sinks.contract.sink import Content, MessageRef, Traits
 from sinks.delivery.notification_log import Entry, State
 from sinks.delivery.rate_limit import Method
 
@@ -19,8 +18,8 @@ NO_OFFSET = -1
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What an attempt is about. `now` and `arrived`, when its record came to Kafka, are epoch ms; `method` is the queue
-    it waits in; `summary` is the content of a digest. `marks` are the answers of people that the message is to show,
-    None if the receiver shows none.
+    it waits in; `summary` is the content of a digest or overview. `marks` are the answers of people
+    that the message is to show, None if the receiver shows none.
     """
 
     transition: Transition
@@ -29,7 +28,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     arrived: int
     offset: int
     method: Method
-    summary: Summary | None = None
+    summary: Content | None = None
     marks: Marks | None = None
 
     @property

@@ -12,6 +12,7 @@ import structlog
 from kafka.errors import KafkaError
 
 from detectors.values.decoding import UndecodableError, carried
+from sinks.contract import overview
 from sinks.contract.digest import PREFIX, Folded
 from sinks.contract.feedback import NO_MARKS, Marks
 from sinks.contract.notified import NotifiedState, Whole
@@ -172,14 +173,15 @@ class NotificationLog:
         self.is_failing = False
 
     def forget_resolved(self, before: int) -> None:
-        """Removes what resolved before that time (epoch ms), and digests whose incidents have all resolved.
+        """Removes what resolved before that time (epoch ms), digests whose incidents have all resolved, and overviews.
 
         Raises kafka.errors.KafkaError.
         """
         entries = list(self.entries())
         counted = {f"{PREFIX}{entry.folded.storm}" for _, entry in entries if entry.folded and not entry.resolved}
         for partition, entry in entries:
-            ended = entry.resolved or (entry.incident.startswith(PREFIX) and entry.incident not in counted)
+            digest_ended = entry.incident.startswith(PREFIX) and entry.incident not in counted
+            ended = entry.resolved or digest_ended or entry.incident.startswith(overview.PREFIX)
             if ended and entry.state != "undelivered" and entry.at < before:
                 self.set_soon(partition, entry.incident, None)
 

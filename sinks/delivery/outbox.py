@@ -9,8 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from detectors.incident import Transition
-from sinks.contract.digest import Summary
 from sinks.contract.feedback import Marks
+from sinks.contract.sink import Content
 from sinks.delivery.attempt import NO_OFFSET, Attempt, Deferred, Pending
 from sinks.delivery.policy import supersede
 from sinks.delivery.rate_limit import METHODS, Method
@@ -31,8 +31,8 @@ class Clocks(NamedTuple):
 class Queued(msgspec.Struct, kw_only=True):
     """An incident's newest transition that is not delivered, its place in the incidents topic, and its attempt.
 
-    `at` is when its record came to Kafka (epoch ms). A digest has NO_OFFSET and a `summary`. `marks` are the answers of
-    people that its message is to show, None if the receiver shows none.
+    `at` is when its record came to Kafka (epoch ms). A digest or overview has NO_OFFSET and a `summary`. `marks`
+    are the answers of people that its message is to show, None if the receiver shows none.
     """
 
     transition: Transition
@@ -42,7 +42,7 @@ class Queued(msgspec.Struct, kw_only=True):
     due: float
     method: Method = "post"
     attempt: Attempt = Pending()
-    summary: Callable[[], Summary] | None = None
+    summary: Callable[[], Content] | None = None
     marks: Marks | None = None
 
 

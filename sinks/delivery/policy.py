@@ -14,6 +14,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from detectors.incident import Transition
+from sinks.contract.digest import Summary
 from sinks.contract.feedback import NO_MARKS
 from sinks.contract.outcome import Delivered, Found, Refused, RetryAfter, Unknown
 from sinks.contract.sink import MessageRef, Notification
@@ -140,7 +141,7 @@ def _send(attempt: Pending, entry: Entry | None, message: MessageRef | None, con
     method: Method = "post" if message is None else "edit"
     if context.method != method:
         return attempt, [effects.Again(method=method)]
-    if message is None and context.summary is not None and not context.summary.open:
+    if message is None and isinstance(context.summary, Summary) and not context.summary.open:
         # A storm that ended before its digest was sent.
         return None, []
     shown = NO_MARKS if entry is None else entry.marks

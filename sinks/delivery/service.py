@@ -14,6 +14,7 @@ from functools import partial
 import structlog
 from kafka.errors import KafkaError
 
+from detectors.incidents.known_issues import IssueCatalogue
 from sinks.contract.sink import EditingSink
 from sinks.delivery.slack_actions import SlackActions
 from sinks.delivery.worker import deliver_incidents
@@ -41,13 +42,16 @@ DRAIN_S = 10.0
 """How long `stop` continues to send what is due."""
 
 _JOIN_S = DRAIN_S + 20.0
+_NO_ISSUES = IssueCatalogue()
 _RESTART_FIRST_S, _RESTART_MAX_S = 1.0, 30.0
 # A thread that has run this long counts as healthy again.
 _HEALTHY_AFTER_S = 60.0
 
 
 class Delivery:
-    """Delivers incidents and readings until it is stopped; it starts once. `page` takes more checks and collectors."""
+    """Delivers incidents and readings until it is stopped; it starts once. `page` takes more checks and collectors,
+    `issues` are the known issues that overviews count.
+    """
 
     def __init__(
         self,
@@ -55,6 +59,7 @@ class Delivery:
         topics: TopicNames,
         sinks: Sinks,
         *,
+        issues: IssueCatalogue = _NO_ISSUES,
         clients: Clients | None = None,
     ) -> None:
         clients = Clients(access, topics) if clients is None else clients
@@ -75,7 +80,7 @@ class Delivery:
         for name, remark in self._actions.remarks.items():
             self.page.add_remark(name, remark)
         site = self._add_site(clients, topics, sinks) if sinks.prometheus.enabled and sinks.web.enabled else None
-        work = partial(deliver_incidents, clients, topics, board=self.board, stop=self._stop, drain_s=DRAIN_S)
+        work = partial(deliver_incidents, clients, topics, issues, board=self.board, stop=self._stop, drain_s=DRAIN_S)
         self._threads = [
             self._thread("metrics", partial(reader.run, self._stop)),
             *([self._thread("status site", partial(site.run, self._stop))] if site is not None else []),

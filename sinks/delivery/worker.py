@@ -13,11 +13,14 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.structs import OffsetAndMetadata
 
 from detectors.incident import decode_transition
+from detectors.incidents.known_issues import IssueCatalogue
 from detectors.values.decoding import UndecodableError
 from sinks.contract.receiver import Receiver
 from sinks.delivery.dispatcher import Dispatcher
 from sinks.delivery.notification_log import NotificationLog
 from sinks.delivery.outbox import Clocks
+from sinks.delivery.overviews.overviews import Overviews
+from sinks.delivery.overviews.reading import read_in_background
 from sinks.delivery.partitions import PartitionOwnership
 from sinks.kafka.clients import Clients
 from sinks.kafka.topics import TopicNames, TopicsError
@@ -40,7 +43,14 @@ _JOIN_WITHIN_S = 60.0
 
 
 def deliver_incidents(
-    clients: Clients, topics: TopicNames, receiver: Receiver, *, board: IncidentCollector, stop: Event, drain_s: float
+    clients: Clients,
+    topics: TopicNames,
+    issues: IssueCatalogue,
+    receiver: Receiver,
+    *,
+    board: IncidentCollector,
+    stop: Event,
+    drain_s: float,
 ) -> None:
     """Delivers to one receiver until `stop`, then for at most `drain_s` seconds what is due.
 
@@ -52,7 +62,10 @@ def deliver_incidents(
         producer = clients.producer() if receiver.sink.traits.keeps_log else None
         notification_log = NotificationLog(producer, topics.deliveries, receiver.name)
         consumer = clients.group_consumer(receiver.name)
-        worker = DeliveryWorker(consumer, clients, Dispatcher(receiver, notification_log, board, Clocks()))
+        dispatcher = Dispatcher(receiver, notification_log, board, Clocks())
+        read = read_in_background(clients, topics, issues)
+        overviews = Overviews(receiver, notification_log, dispatcher.outbox, dispatcher.clocks, read)
+        worker = DeliveryWorker(consumer, clients, dispatcher, overviews)
         consumer.subscribe([topics.incidents], listener=worker.ownership)
         worker.run(stop, drain_s)
     finally:
@@ -65,9 +78,12 @@ def deliver_incidents(
 class DeliveryWorker:
     """One member of a receiver's consumer group. Used from one thread."""
 
-    def __init__(self, consumer: Any, clients: Clients, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, consumer: Any, clients: Clients, dispatcher: Dispatcher, overviews: Overviews | None = None
+    ) -> None:
         """`consumer` has to be subscribed with `ownership` as its listener."""
         self._consumer, self._clients, self._dispatcher, self._log = consumer, clients, dispatcher, dispatcher.log
+        self._overviews = overviews
         self.ownership = PartitionOwnership(consumer, clients, dispatcher)
         self._read: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
@@ -104,6 +120,8 @@ class DeliveryWorker:
             self._accept(partition, records)
         for number, offset in self._dispatcher.to_read():
             self._requeue(number, offset)
+        if self._overviews is not None:
+            self._overviews.queue_due()
         count = sum(map(len, arrived.values()))
         # After a full batch there is more to read, and of each incident only the newest change is worth sending.
         sent = count < _BATCH and self._send()

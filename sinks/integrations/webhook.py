@@ -7,7 +7,9 @@
 
     {"version": 1, "key": "<incident>/<seq>", "transition": {…}, "url": "<page of the incident>"}
 
-`url` needs sinks.web.external_url.
+`url` needs sinks.web.external_url. An overview has these two fields in the place of `transition`:
+
+    {"version": 1, "key": "~overview/<schedule>/<epoch ms>/1", "overview": {…}, "markdown": "# Flink incidents …"}
 
 The receiver must compute the signature over the received bytes, compare it in constant time and refuse old timestamps.
 A repeated request has the same key. While the receiver is not available, only an incident's newest change is kept.
@@ -24,6 +26,8 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sinks.contract.outcome import Outcome, Refused
+from sinks.contract.overview import ScheduledOverview
+from sinks.contract.overview_markdown import scheduled_markdown
 from sinks.contract.sink import Notification, Sink, Traits
 from sinks.contract.site_links import incident_url
 from sinks.integrations.http_post import bearer, post_json
@@ -76,15 +80,20 @@ class WebhookSink(Sink):
     def send(self, notification: Notification) -> Outcome:
         transition = notification.transition
         key = f"{transition.incident}/{transition.seq}"
-        content: dict[str, object] = {"version": 1, "key": key, "transition": transition}
-        if url := incident_url(self._external_url, transition.incident):
-            content["url"] = url
-        body = msgspec.json.encode(content)
+        body = msgspec.json.encode({"version": 1, "key": key, **self._content(notification)})
         try:
             headers = self._headers(key, body)
         except SecretError as error:
             return Refused("no_secret", str(error), "setup", "authError")
         return post_json(self._config.url, body, headers, self._config.timeout / 1000)
+
+    def _content(self, notification: Notification) -> dict[str, object]:
+        if isinstance(notification.summary, ScheduledOverview):
+            text = scheduled_markdown(notification.summary, self._external_url)
+            return {"overview": notification.summary.found, "markdown": text}
+        transition = notification.transition
+        url = incident_url(self._external_url, transition.incident)
+        return {"transition": transition, **({"url": url} if url else {})}
 
     def _headers(self, key: str, body: bytes) -> dict[str, str]:
         timestamp = str(int(self._wall()))

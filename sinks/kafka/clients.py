@@ -130,6 +130,10 @@ class Clients:
         made.subscribe([self._topics.incidents, self._topics.deliveries, self._topics.config])
         return made
 
+    def reader(self) -> Any:
+        """A KafkaConsumer without partitions, to read topics once."""
+        return self._consumer()
+
     def producer(self) -> Any:
         return producer(self._access, within_ms=_WRITE_MS)
 

@@ -4,7 +4,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from sinks.contract.digest import Summary
 from sinks.contract.outcome import Attachment, Delivered, Found, Outcome, Refused, RetryAfter
+from sinks.contract.overview import ScheduledOverview
 from sinks.contract.phrases import chart_title, ended_at, since
 from sinks.contract.sink import EditingSink, MessageRef, Notification, Rate, Traits
 from sinks.integrations.slack.actions.buttons import action_blocks, render_reminder
@@ -16,6 +18,7 @@ from sinks.integrations.slack.message.blocks import Message
 from sinks.integrations.slack.message.digest import render_digest
 from sinks.integrations.slack.message.links import Links
 from sinks.integrations.slack.message.message import render, render_plain, render_reply
+from sinks.integrations.slack.message.overview import render_overview
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.integrations.slack.thread import plan
 
@@ -127,8 +130,11 @@ class SlackSink(EditingSink):
         return Delivered()
 
     def _message(self, notification: Notification) -> Message:
-        if notification.summary is not None:
-            return render_digest(notification.summary, plain_text=notification.plain)
+        match notification.summary:
+            case Summary() as summary:
+                return render_digest(summary, plain_text=notification.plain)
+            case ScheduledOverview() as scheduled:
+                return render_overview(scheduled, self._links.external_url, plain_text=notification.plain)
         if notification.plain:
             return render_plain(notification.transition)
         transition, marks = notification.transition, notification.marks

@@ -9,15 +9,18 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
+from sinks.contract.digest import Summary
 from sinks.contract.incident_links import IncidentLinks
 from sinks.contract.notified import is_line_due, notified_state
 from sinks.contract.outcome import Attachment, Delivered, Outcome, Refused
+from sinks.contract.overview import ScheduledOverview
 from sinks.contract.phrases import storm_title
 from sinks.contract.sink import EditingSink, MessageRef, Notification, Rate, Sink, Traits
 from sinks.integrations.http_post import Response, classify_failure, request
 from sinks.integrations.teams.card import line_text, plain_text, render, render_digest, summary_text
 from sinks.integrations.teams.client import TeamsClient
-from sinks.integrations.teams.elements import Element, card, card_activity, line, run, text_activity
+from sinks.integrations.teams.elements import Element, card, card_activity, line, run, text_activity, words
+from sinks.integrations.teams.overview import overview_title, render_overview
 from sinks.integrations.teams.settings import TeamsConfig
 from sinks.secret import SecretError
 
@@ -69,10 +72,14 @@ class TeamsBotSink(EditingSink):
         return replace(outcome, notified=notified, attachments=(attachment,))
 
     def _activity(self, notification: Notification) -> Element:
-        transition, summary = notification.transition, notification.summary
-        if summary is not None:
-            title = storm_title(summary)
-            return text_activity(title) if notification.plain else card_activity(render_digest(summary), title)
+        transition, site = notification.transition, self._links.external_url
+        match notification.summary:
+            case Summary() as summary:
+                title = storm_title(summary)
+                return text_activity(title) if notification.plain else card_activity(render_digest(summary), title)
+            case ScheduledOverview() as scheduled:
+                title, shown = overview_title(scheduled), render_overview(scheduled, site)
+                return text_activity(title) if notification.plain else card_activity(shown, title)
         if notification.plain:
             return text_activity(plain_text(transition))
         return card_activity(render(transition, self._links, notification.note), summary_text(transition))
@@ -103,6 +110,9 @@ class TeamsWorkflowSink(Sink):
         return replace(outcome, notified=replace(notified_state(notification.transition), replied_at=notification.at))
 
     def _card(self, notification: Notification) -> Element:
+        if isinstance(scheduled := notification.summary, ScheduledOverview):
+            plain = card([line(words(overview_title(scheduled)))], "default", [], [])
+            return plain if notification.plain else render_overview(scheduled, self._links.external_url)
         if not notification.plain:
             return render(notification.transition, self._links, notification.note)
         # A workflow takes nothing but cards.

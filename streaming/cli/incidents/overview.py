@@ -5,13 +5,14 @@ from pathlib import Path
 import click
 import msgspec
 
+from sinks.contract.overview import Period
 from sinks.contract.overview import overview as overview_of
 from sinks.contract.overview_markdown import markdown
 from streaming.cli import options
 from streaming.cli.options import PastTime, asking, config_option, json_option, settings_of, timeout_option
 from streaming.configuration import known_issues
 from streaming.errors import ConfigError
-from streaming.stored_incidents import stored_transitions
+from streaming.stored_incidents import stored_period
 from streaming.terminal import echo, echo_json
 
 
@@ -29,19 +30,18 @@ def overview(
 ) -> None:
     """Summarise the incidents of a shift or a week, as Markdown.
 
-    Shows open incidents, counts by severity, kind and job, recurring incidents, silences that end soon, and how many
-    incidents another version of Flink would have avoided.
+    Shows open incidents, counts by severity, kind and job, recurring incidents, silences that end soon, what people
+    acknowledged or marked as not an incident, and how many incidents another version of Flink would have avoided.
+    sinks.overviews in the configuration sends the same on schedule.
     """
     settings = settings_of(config_file)
     end = options.now() if until is None else until
     if since >= end:
         raise ConfigError("--since must be before --until")
     with asking(settings, timeout):
-        histories = stored_transitions(settings.kafka, timeout)
-    if cluster is not None:
-        histories = {name: found for name, found in histories.items() if found[-1].cluster == cluster}
-    found = overview_of(histories, since, end, known_issues.in_force(settings.known_issues.files))
+        period = stored_period(settings.kafka, timeout, Period(since, end, cluster or ""))
+    found = overview_of(period, known_issues.in_force(settings.known_issues.files))
     if as_json:
         echo_json(msgspec.json.encode(found))
     else:
-        echo(markdown(found), newline=False)
+        echo(markdown(found, settings.sinks.web.external_url), newline=False)

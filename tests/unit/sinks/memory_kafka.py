@@ -76,6 +76,9 @@ class MemoryKafka:
     def site_consumer(self) -> Any:
         return BoardConsumer(self, (TOPICS.incidents, TOPICS.deliveries, TOPICS.config))
 
+    def reader(self) -> Any:
+        return Reader(self)
+
     def producer(self) -> Any:
         return Producer(self)
 
@@ -212,6 +215,25 @@ class FeedbackConsumer(BoardConsumer):
     def poll(self, timeout_ms: int, max_records: int = 500) -> dict[TopicPartition, list[Kept]]:
         time.sleep(0.01)
         return _Consumer.poll(self, timeout_ms, max_records)
+
+
+class Reader(_Consumer):
+    """Reads what it is assigned."""
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        return {partition.partition for partition in self._kafka.logs if partition.topic == topic}
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self._positions = dict.fromkeys(partitions, 0)
+
+    def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return {partition: len(self._kafka.logs[partition]) for partition in partitions}
+
+    def position(self, partition: TopicPartition) -> int:
+        return self._positions[partition]
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        self._positions |= dict.fromkeys(partitions, 0)
 
 
 class Producer:

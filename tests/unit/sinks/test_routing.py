@@ -78,6 +78,33 @@ def test_a_rule_that_leads_nowhere_is_an_error_that_names_what_there_is(receiver
         sinks(routing={"routes": [{"to": [receiver]}]})
 
 
+def scheduled(*to: str, name: str = "shift") -> dict[str, Any]:
+    return {"name": name, "at": ["08:00"], "to": to}
+
+
+def test_a_channel_that_only_an_overview_names_is_a_receiver_without_incidents() -> None:
+    own, other = make_receivers(sinks(overviews=[scheduled("slack:C0TEAMLEAD"), scheduled("slack", name="week")]))
+    assert (other.name, other.is_target(make_transition())) == ("slack:C0TEAMLEAD", False)
+    assert [[one.name for one in receiver.overviews] for receiver in (own, other)] == [["week"], ["shift"]]
+
+
+@pytest.mark.parametrize("receiver", ["alertmanager", "pagerduty"])
+def test_an_overview_for_a_receiver_of_alerts_is_an_error_that_says_what_is_allowed(receiver: str) -> None:
+    with pytest.raises(ValidationError, match=r"'shift' names .* cannot show an overview; allowed: slack, slack:"):
+        sinks(overviews=[scheduled("slack", receiver)])
+
+
+@pytest.mark.parametrize("receiver", ["webhook", "slack:", "mail"])
+def test_an_overview_that_leads_nowhere_is_an_error_that_names_what_there_is(receiver: str) -> None:
+    with pytest.raises(ValidationError, match=r"overviews: 'shift' names .* enabled: slack, slack:<channel>"):
+        sinks(overviews=[scheduled(receiver)])
+
+
+def test_two_schedules_with_one_name_are_an_error() -> None:
+    with pytest.raises(ValidationError, match="'shift' is the name of more than one schedule"):
+        sinks(overviews=[scheduled("slack"), scheduled("slack")])
+
+
 def quiet(**changes: Any) -> QuietHours:
     return QuietHours.model_validate({"begin": "22:00", "end": "07:00", "time_zone": "Europe/Berlin", **changes})
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from detectors.incident import KnownIssue, Recurrence, Silenced, Transition
 from detectors.incidents.known_issues import IssueCatalogue, IssueEntry
-from sinks.contract.overview import Overview, overview
+from sinks.contract.feedback import Answer, Feedback
+from sinks.contract.overview import Overview, Period, overview
 from tests.unit.sinks.samples import make_transition
 
 HOUR = 3_600_000
@@ -15,11 +16,18 @@ def change(incident: str, at: int, **fields: Any) -> Transition:
     return make_transition(incident=incident, at=at, **{"opened_at": at} | fields)
 
 
-def over(*transitions: Transition, issues: tuple[IssueEntry, ...] = ()) -> Overview:
-    histories: dict[str, list[Transition]] = {}
-    for one in transitions:
-        histories.setdefault(one.incident, []).append(one)
-    return overview(histories, SINCE, UNTIL, IssueCatalogue(issues))
+def over(*records: Transition | Feedback, issues: tuple[IssueEntry, ...] = (), cluster: str = "") -> Overview:
+    period = Period(SINCE, UNTIL, cluster)
+    for one in records:
+        if isinstance(one, Feedback):
+            period.add_feedback(one)
+        else:
+            period.add(one)
+    return overview(period, IssueCatalogue(issues))
+
+
+def answer(incident: str, given: Answer, at: int, **more: Any) -> Feedback:
+    return Feedback(incident=incident, answer=given, person="ann", user="U0ANN", at=at, **more)
 
 
 def resolved(incident: str, opened: int, ended: int, **fields: Any) -> Transition:
@@ -103,5 +111,55 @@ def test_an_issue_that_is_only_possible_or_unknown_avoids_nothing() -> None:
     assert over(with_issue("a", "FLINK-1"), with_issue("b", "FLINK-9"), issues=issues).upgrade is None
 
 
+def test_an_overview_lists_the_worst_of_many_open_incidents_and_counts_all() -> None:
+    found = over(*(change(str(n), SINCE, severity="critical" if n == 700 else "info") for n in range(1000)))
+    assert (found.still_open, len(found.open), found.open[0].incident) == (1000, 500, "700")
+
+
 def test_an_empty_period_is_empty() -> None:
-    assert over().opened == 0
+    assert over().is_empty
+    assert not over(change("a", SINCE - 1)).is_empty
+
+
+def test_incidents_that_opened_in_the_period_count_as_acknowledged_with_their_median_time() -> None:
+    found = over(
+        *(change(name, SINCE) for name in "abcd"),
+        change("before", SINCE - HOUR),
+        *(answer(name, "acknowledged", SINCE + n * HOUR) for n, name in ((1, "a"), (2, "b"), (9, "c"), (1, "before"))),
+    )
+    assert (found.feedback.acknowledged, found.feedback.median_ms) == (3, 2 * HOUR)
+
+
+def test_an_acknowledgement_after_the_period_or_withdrawn_does_not_count() -> None:
+    withdrawn = answer("b", "acknowledged", SINCE + HOUR, withdrawn=True)
+    answers = answer("a", "acknowledged", UNTIL), answer("b", "acknowledged", SINCE + 1), withdrawn
+    found = over(change("a", SINCE), change("b", SINCE), *answers).feedback
+    assert (found.acknowledged, found.median_ms) == (0, None)
+
+
+def test_labels_are_counted_by_kind_also_of_incidents_that_opened_before() -> None:
+    given = [answer(name, "not_an_incident", SINCE + 1, kind="restart_loop") for name in "ab"]
+    too_early = answer("c", "not_an_incident", SINCE - 1, kind="restart_loop")
+    assert over(*given, too_early).feedback.not_an_incident == [("Restart loop", 2)]
+
+
+def test_one_cluster_has_its_own_incidents_and_feedback_only() -> None:
+    labels = [answer(name, "not_an_incident", SINCE + 1, kind="job_failed", cluster=name) for name in ("prod", "test")]
+    found = over(*(change(name, SINCE, cluster=name) for name in ("prod", "test")), *labels, cluster="prod")
+    assert (found.opened, found.feedback.not_an_incident) == (1, [("Job failed", 1)])
+
+
+def test_an_incident_whose_record_was_deleted_does_not_count() -> None:
+    period = Period(SINCE, UNTIL)
+    period.add(change("a", SINCE))
+    period.remove("a")
+    assert overview(period, IssueCatalogue()).is_empty
+
+
+def test_a_period_keeps_nothing_of_incidents_that_ended_before_it_and_little_of_the_others() -> None:
+    period = Period(SINCE, UNTIL)
+    period.add(change("ended", SINCE - 2 * HOUR))
+    period.add(resolved("ended", SINCE - 2 * HOUR, SINCE - HOUR))
+    period.add(change("long", SINCE, summary="x" * 100_000))
+    (kept,) = period.incidents()
+    assert (kept.findings, kept.evidence, kept.series, len(kept.summary)) == ([], [], None, 500)

@@ -9,10 +9,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from detectors.incident import decode_transition
+from detectors.incidents.known_issues import IssueCatalogue
 from sinks.contract.outcome import Delivered, Outcome, Refused, RetryAfter, Unknown
+from sinks.contract.overview import Period, ScheduledOverview, overview
 from sinks.contract.sink import Notification
 from sinks.integrations.alertmanager import AlertmanagerConfig, AlertmanagerSink, alert
 from sinks.integrations.calls import retry_after
@@ -47,6 +50,17 @@ def test_a_webhook_gets_the_whole_transition_under_a_key_that_repeats_share(rece
     document = first.json()
     assert (document["version"], document["key"]) == (1, "9f2c41d07b3e/4")
     assert decode_transition(msgspec.json.encode(document["transition"])) == make_transition(seq=4)
+
+
+def test_a_webhook_gets_an_overview_as_numbers_and_as_markdown(receiver: Receiver) -> None:
+    found = overview(Period(OPENED_AT, OPENED_AT + 60_000), IssueCatalogue())
+    notification = replace(notice(incident="~overview/shift/7", seq=1), summary=ScheduledOverview("shift", found))
+    assert webhook(receiver).send(notification) == Delivered()
+    document = receiver.received[0].json()
+    assert document.keys() == {"version", "key", "overview", "markdown"}
+    assert document["key"] == receiver.received[0].headers["Idempotency-Key"] == "~overview/shift/7/1"
+    assert document["overview"]["opened"] == 0
+    assert document["markdown"].startswith("# Flink incidents (shift), ")
 
 
 @pytest.mark.parametrize("token", ["first\nsecond", "naïve", "bell\x07"])

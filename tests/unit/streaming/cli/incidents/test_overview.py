@@ -6,19 +6,25 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from detectors.incident import Transition
+from sinks.contract.feedback import Feedback
+from sinks.contract.overview import Period
 from streaming.cli.main import cli
 from tests.unit.sinks.samples import OPENED_AT, make_transition
 
-HISTORIES = {name: [make_transition(incident=name, cluster=name)] for name in ("prod", "test")}
+FEEDBACK = Feedback(
+    incident="prod", answer="acknowledged", person="ann", user="U1", at=OPENED_AT + 60_000, cluster="prod"
+)
 
 
 @pytest.fixture(autouse=True)
 def _topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stored(*_: Any) -> dict[str, list[Transition]]:
-        return HISTORIES
+    def stored(_kafka: Any, _within_ms: int, period: Period) -> Period:
+        for name in ("prod", "test"):
+            period.add(make_transition(incident=name, cluster=name))
+        period.add_feedback(FEEDBACK)
+        return period
 
-    monkeypatch.setattr("streaming.cli.incidents.overview.stored_transitions", stored)
+    monkeypatch.setattr("streaming.cli.incidents.overview.stored_period", stored)
     monkeypatch.setattr("streaming.cli.options.now", lambda: OPENED_AT + 3_600_000)
 
 
@@ -31,7 +37,8 @@ def test_it_prints_markdown() -> None:
 
 
 def test_it_prints_json() -> None:
-    assert json.loads(overview("--json").output)["opened"] == 2
+    found = json.loads(overview("--json").output)
+    assert (found["opened"], found["feedback"]["acknowledged"]) == (2, 1)
 
 
 def test_one_cluster_is_shown_alone() -> None:

@@ -1,0 +1,1 @@
+"""Overviews that are sent on schedule: from the topics to the outbox."""
