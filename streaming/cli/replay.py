@@ -14,12 +14,14 @@ from detectors.incident import Transition
 from detectors.settings.live import publish
 from streaming.cli import replay_report
 from streaming.cli.options import config_option, settings_of
+from streaming.cli.prometheus_options import MetricsServer, prometheus_options
 from streaming.cli.time_zone import TimeZone, ZoneOption
 from streaming.configuration.known_issues import in_force, read_files
 from streaming.configuration.settings import Settings
 from streaming.gc_pause import gc_paused
 from streaming.recordings import read_report
 from streaming.recordings.inputs import InputFiles
+from streaming.recordings.prometheus_samples import TOPIC
 from streaming.recordings.replay import ONE_CLUSTER_BATCH_MS, Arrived, run
 from streaming.terminal import UTC_CLOCK, Clock, echo, echo_json, progress
 
@@ -33,7 +35,7 @@ _RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True), metavar="FILES...")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True), metavar="[FILES]...")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON transitions, as in the topic flinkwatch.incidents.")
 @click.option("--timeline", is_flag=True, help="Also print every change of every incident and its reason.")
@@ -50,6 +52,7 @@ _RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
     metavar="DIR",
     help="Also write a page for each incident, and index.html with all of them, into DIR.",
 )
+@prometheus_options
 def replay(
     paths: tuple[Path, ...],
     config_file: Path | None,
@@ -57,8 +60,9 @@ def replay(
     timeline: bool,
     time_zone: TimeZone | None,
     folder: Path | None,
+    server: MetricsServer | None,
 ) -> None:
-    """Show the incidents in log files and recordings. Needs no Spark and no Kafka.
+    """Show the incidents in log files, recordings and Prometheus. Needs no Spark and no Kafka.
 
     FILES are Flink log files (plain or gzip; also as kubectl, Docker, a container runtime or `yarn logs` write
     them), recordings of Kafka records (`flinkwatch capture`), metrics pages in Prometheus format, or directories of
@@ -66,11 +70,13 @@ def replay(
 
     Exit status: 0 if all files were understood, 2 if one of them has nothing that flinkwatch understands.
     """
+    if not paths and server is None:
+        raise click.UsageError("Name log files, or a server with --prometheus.")
     settings = settings_of(config_file)
     found = replay_report.IncidentLog()
     kept: list[Transition] = []
     with progress("reading") as show, gc_paused():
-        replayed = replay_files(paths, settings, time_zone, show)
+        replayed = replay_files(paths, settings, time_zone, show, server)
         for transition in replayed.transitions:
             if folder is not None:
                 kept.append(transition)
@@ -103,14 +109,23 @@ class ReplayedFiles(NamedTuple):
 
 
 def replay_files(
-    paths: Iterable[Path], settings: Settings, time_zone: TimeZone | None, show: Callable[[float, str], None]
+    paths: Iterable[Path],
+    settings: Settings,
+    time_zone: TimeZone | None,
+    show: Callable[[float, str], None],
+    server: MetricsServer | None = None,
 ) -> ReplayedFiles:
-    """A replay of files under the settings of `--config`; `show` gets how far it is. Raises RecordingError."""
-    reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
+    """A replay of files and of a Prometheus server under the settings of `--config`. Raises RecordingError.
+
+    `show` gets how far it is.
+    """
+    reader = _reader(settings, server)
     issues = in_force(read_files(settings.known_issues.files))
     topics, zone = settings.kafka.topics, time_zone.zone if time_zone else None
     survey = partial(_show_survey, show)
     inputs = InputFiles(paths, reader, settings.kafka.for_files, config_topic=topics.config, zone=zone, say=survey)
+    if server is not None:
+        server.add_to(inputs)
     transitions = run(
         _read(inputs, reader, topics.config, show),
         publish(settings.live, at=0, by="replay"),
@@ -120,6 +135,13 @@ def replay_files(
         one_cluster_ms=ONE_CLUSTER_BATCH_MS,
     )
     return ReplayedFiles(inputs, transitions)
+
+
+def _reader(settings: Settings, server: MetricsServer | None) -> Reader:
+    identity = settings.identity
+    if server is not None and server.cluster:
+        identity = identity.model_copy(update={"default": server.cluster})
+    return Reader(identity, frozenset({*settings.kafka.metrics, TOPIC}))
 
 
 def _print_found(found: replay_report.IncidentLog, inputs: InputFiles, timeline: bool, zone: TimeZone | None) -> None:

@@ -9,6 +9,7 @@ from detectors.incident import Evidence, Finding, Transition
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.values.durations import humanize
 from sinks.contract.wording import kind_words, with_words
+from streaming.recordings import prometheus_samples
 from streaming.terminal import UTC_CLOCK, Clock, Console, print_fields
 
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim", "resolved": "green"}
@@ -147,4 +148,6 @@ def _also(finding: Finding, clock: Clock) -> str:
 def _where(evidence: Evidence, files: Collection[str]) -> str:
     if evidence.topic in files:
         return f"{evidence.topic}:{evidence.offset}"
+    if evidence.topic == prometheus_samples.TOPIC:
+        return evidence.topic
     return f"{evidence.topic}/{evidence.partition}@{evidence.offset}"
