@@ -29,12 +29,14 @@ _SETUP = {
 }
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Lets a redirect be an error: it would send credentials to another address."""
+
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
-_opener = urllib.request.build_opener(_NoRedirect)
+_opener = urllib.request.build_opener(NoRedirect)
 
 
 def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> Outcome:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from streaming.recordings.prometheus_samples import PrometheusSamples
 
 
+_HOUR_MS = 3_600_000
+
+
 class MetricsServer(NamedTuple):
     """What the options name. Times are epoch ms, None without the option."""
 
@@ -24,6 +27,16 @@ class MetricsServer(NamedTuple):
     cluster: str
     cluster_label: str
     auth: Path | None
+
+    def until_now(self) -> "MetricsServer":
+        """The server without an end of its samples; the samples of the last hour come first, if nothing is named.
+
+        Raises click.UsageError if the options name an end.
+        """
+        if self.end is not None:
+            raise click.UsageError("--follow reads until Ctrl-C; --to is the end of a replay.")
+        end = now()
+        return self._replace(begin=end - _HOUR_MS if self.begin is None else self.begin, end=end)
 
     def samples(self) -> "PrometheusSamples":
         """The samples of the server. Raises PrometheusError."""

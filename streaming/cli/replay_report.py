@@ -49,15 +49,20 @@ class IncidentLog:
         return [t for t in self._last.values() if not t.part_of]
 
 
-def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), runbook: str = "") -> Iterator[Row]:
-    """The lines of an incident: what is broken, cause, effects, forecast, advice, evidence."""
+def rows(
+    t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), runbook: str = "", *, live: bool = False
+) -> Iterator[Row]:
+    """The lines of an incident: what is broken, cause, effects, forecast, advice, evidence.
+
+    `live`: the incident is as it is now, not as it was at the end of the logs.
+    """
     main = next((f for f in t.findings if f.kind in _MAIN and f.kind != t.cause and f.closed_at is None), None)
     if main is not None:
         yield "what", main.summary
         yield "cause", f"{kind_words(t.cause)}: {t.summary}"
     else:
         yield "what", t.summary
-    yield "now", _state(t, clock)
+    yield "now", _state(t, clock, live)
     yield from _when(t, clock)
     leading = {(t.cause, t.summary), (main.kind, main.summary) if main else ("", "")}
     others = [f for f in t.findings if (f.kind, f.summary) not in leading]
@@ -81,14 +86,19 @@ def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), r
 
 
 def print_incidents(
-    incidents: Iterable[Transition], clock: Clock, files: Collection[str], runbooks: Mapping[str, str]
+    incidents: Iterable[Transition],
+    clock: Clock,
+    files: Collection[str],
+    runbooks: Mapping[str, str],
+    *,
+    live: bool = False,
 ) -> None:
     for t in incidents:
         style = _STYLES["resolved"] if t.transition == "resolved" else _STYLES[t.severity]
         title = Text(f"{t.severity.upper()}: {kind_words(t.cause)}", style)
         about = f" · job {t.job_name or t.job_id}" if t.job_name or t.job_id else ""
         title = title.append(f"{about} · cluster {t.cluster}", "default")
-        print_fields(title, list(rows(t, clock, files, runbooks.get(t.cause, ""))))
+        print_fields(title, list(rows(t, clock, files, runbooks.get(t.cause, ""), live=live)))
 
 
 def print_timeline(changes: Iterable[TimelineEntry], clock: Clock) -> None:
@@ -112,14 +122,14 @@ def conclusion(incidents: list[Transition]) -> str:
     return f"{count}, {is_open} still open at the end"
 
 
-def _state(t: Transition, clock: Clock) -> str:
+def _state(t: Transition, clock: Clock, live: bool) -> str:
     reason = with_words(t.reason)
     if t.transition == "resolved":
         return f"resolved at {clock.time(t.ended_at or t.at)}" + (f": {reason}" if reason else "")
     if t.transition == "stale":
         return f"unknown whether it recovered: no data from this cluster since {clock.time(t.at)}"
     silenced = f", silenced until {clock.time(t.silence.until)}" if t.silence is not None else ""
-    return f"still open at the end of the logs{silenced}"
+    return f"{'open' if live else 'still open at the end of the logs'}{silenced}"
 
 
 def _when(t: Transition, clock: Clock) -> Iterator[Row]:

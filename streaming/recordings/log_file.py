@@ -104,6 +104,7 @@ class _Survey:
             else:
                 for line in lines.of(data):
                     self._take(line)
+        self._log.tail = lines.tail
         if self._log.sections:
             self._log.sections[-1].end = file.tell()
 

@@ -9,11 +9,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from sinks.integrations.http_post import NoRedirect
 from streaming.errors import RecordingError
 
 _TIMEOUT_S = 120
@@ -39,7 +40,7 @@ class TooManySamplesError(PrometheusError):
     """The answer has more samples than the server or flinkwatch permits: ask for a shorter time."""
 
 
-class Series(msgspec.Struct):
+class ScrapedSeries(msgspec.Struct):
     """One series: its labels with `__name__`, and its samples as (epoch seconds, value)."""
 
     metric: dict[str, str]
@@ -47,7 +48,7 @@ class Series(msgspec.Struct):
 
 
 class _Matrix(msgspec.Struct):
-    result: list[Series]
+    result: list[ScrapedSeries]
 
 
 class _Samples(msgspec.Struct):
@@ -63,12 +64,7 @@ class _Failure(msgspec.Struct):
     error_type: str = msgspec.field(default="", name="errorType")
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-_opener = urllib.request.build_opener(_NoRedirect)
+_opener = urllib.request.build_opener(NoRedirect)
 
 
 class PrometheusApi:
@@ -86,7 +82,7 @@ class PrometheusApi:
         """The address without its scheme."""
         return self._url.partition("://")[2]
 
-    def samples(self, selector: str, begin: int, end: int) -> list[Series]:
+    def samples(self, selector: str, begin: int, end: int) -> list[ScrapedSeries]:
         """The samples of a selector from `begin` to `end` (epoch ms), as they were scraped.
 
         Whether `begin` itself is part of it differs between versions of Prometheus. Raises PrometheusError, or
@@ -138,8 +134,8 @@ class PrometheusApi:
         if 300 <= error.code < 400:
             return self._error(f"the address has moved to {error.headers.get('Location', '')[:_SHOWN]}")
         reason = _REASONS.get(error.code, "")
-        said = found.error[:_SHOWN]
-        return self._error(f"HTTP status {error.code}: " + (": ".join(filter(None, (reason, said))) or error.reason))
+        detail = found.error[:_SHOWN]
+        return self._error(f"HTTP status {error.code}: " + (": ".join(filter(None, (reason, detail))) or error.reason))
 
     def _too_many(self) -> TooManySamplesError:
         text = f"Prometheus at {self.name}: too many samples; --match selects those of fewer series"

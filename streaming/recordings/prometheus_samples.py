@@ -12,7 +12,7 @@ import msgspec
 from detectors.events.event import Record
 from detectors.events.vocabulary.metric_names import detector_name
 from sinks.secret import read_header_secret
-from streaming.recordings.prometheus_api import PrometheusApi, PrometheusError, Series, TooManySamplesError
+from streaming.recordings.prometheus_api import PrometheusApi, PrometheusError, ScrapedSeries, TooManySamplesError
 
 TOPIC = "prometheus"
 """The topic of the records, which evidence names."""
@@ -83,11 +83,11 @@ class PrometheusSamples:
             yield from self.records(found, begin, until)
             begin = until
 
-    def series(self, names: list[str], begin: int, end: int) -> list[Series]:
+    def series(self, names: list[str], begin: int, end: int) -> list[ScrapedSeries]:
         """The series of these metrics with their samples. Raises PrometheusError, or TooManySamplesError."""
         return self._api.samples(self._selector(f'__name__=~"{"|".join(names)}"'), begin, end)
 
-    def records(self, found: list[Series], begin: int, end: int) -> Iterator[Record]:
+    def records(self, found: list[ScrapedSeries], begin: int, end: int) -> Iterator[Record]:
         """The samples as records; `begin` itself is not part of the time, `end` is."""
         pages: dict[tuple[int, Place], list[_Metric]] = {}
         for series in found:

@@ -14,7 +14,7 @@ from detectors.events.event import MetricEvent, Record
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from streaming.cli.replay import replay
-from streaming.recordings.prometheus_api import PrometheusApi, PrometheusError, Series, TooManySamplesError
+from streaming.recordings.prometheus_api import PrometheusApi, PrometheusError, ScrapedSeries, TooManySamplesError
 from streaming.recordings.prometheus_samples import TOPIC, PrometheusSamples, authorization
 from streaming.recordings.recording import line_of
 from tests.prometheus_server import Prometheus, available
@@ -73,9 +73,9 @@ def test_a_window_that_is_too_large_for_the_server_is_halved(server: Answers) ->
 
 def test_a_record_is_what_one_process_showed_at_one_scrape() -> None:
     metrics = [
-        Series({"__name__": HEAP, "instance": "tm-1:9249", "tm_id": "a"}, [(AT + 10.5, "1"), (AT + 25.5, "2")]),
-        Series({"__name__": HEAP, "instance": "10.0.0.9:9249", "pod": "tm-2", "tm_id": "b"}, [(AT + 10.5, "3")]),
-        Series({"__name__": HEAP, "instance": "tm-1:9249", "tm_id": "c"}, [(AT + 10.5, "NaN")]),
+        ScrapedSeries({"__name__": HEAP, "instance": "tm-1:9249", "tm_id": "a"}, [(AT + 10.5, "1"), (AT + 25.5, "2")]),
+        ScrapedSeries({"__name__": HEAP, "instance": "10.0.0.9:9249", "pod": "tm-2", "tm_id": "b"}, [(AT + 10.5, "3")]),
+        ScrapedSeries({"__name__": HEAP, "instance": "tm-1:9249", "tm_id": "c"}, [(AT + 10.5, "NaN")]),
     ]
     samples = PrometheusSamples(PrometheusApi("http://prometheus:9090"), cluster="orders")
     events = [event for record in samples.records(metrics, 0, AT * 2_000) for event in read(record)]
@@ -89,7 +89,7 @@ def test_a_record_is_what_one_process_showed_at_one_scrape() -> None:
 def test_a_label_that_prometheus_renamed_has_its_own_name_again() -> None:
     labels = {"__name__": HEAP, "instance": "tm-1:9249", "host": "node-7", "exported_host": "tm_1", "cluster": "k8s"}
     samples = PrometheusSamples(PrometheusApi("http://prometheus:9090"), cluster_label="exported_cluster")
-    (record,) = samples.records([Series({**labels, "exported_tm_id": "a"}, [(10.0, "1")])], 0, 60_000)
+    (record,) = samples.records([ScrapedSeries({**labels, "exported_tm_id": "a"}, [(10.0, "1")])], 0, 60_000)
     tags = msgspec.json.decode(record.value or b"")["metrics"][0]["tags"]
     assert (tags["tm_id"], tags["host"], tags["cluster"]) == ("a", "tm-1", "")
 
