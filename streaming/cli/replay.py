@@ -54,7 +54,7 @@ def replay(
 ) -> None:
     """Show the incidents in log files, recordings and Prometheus. Needs no Spark and no Kafka.
 
-    FILES are Flink log files (plain or gzip; also as kubectl, Docker, a container runtime or `yarn logs` write
+    FILES are Flink log files (plain, gzip or zstd; also as kubectl, Docker, a container runtime or `yarn logs` write
     them), recordings of Kafka records (`flinkwatch capture`), metrics pages in Prometheus format, or directories of
     these; - is standard input. With --follow, log files are read on as `tail -F` does, through their rotation.
 

@@ -41,7 +41,7 @@ def failures(files: list[InputFile]) -> list[InputFile]:
     none = [one for one in files if not understood(one)]
     if len(none) == len(files):
         return none
-    return [one for one in none if not one.walked and not one.path.name.removesuffix(".gz").endswith(_FREE_TEXT)]
+    return [one for one in none if not one.walked and not _plain_name(one).endswith(_FREE_TEXT)]
 
 
 def sentence(one: InputFile) -> str:
@@ -81,10 +81,15 @@ def notes(inputs: InputFiles, clock: Clock, given: str) -> Iterator[str]:
         )
 
 
+def _plain_name(one: InputFile) -> str:
+    """The name of the file without that of its compression."""
+    return one.path.name.removesuffix(".gz").removesuffix(".zst")
+
+
 def _looks_like(one: InputFile) -> str:
     name = one.path.name.lower()
     if "gc" in name.split(".")[0].replace("-", "_").split("_"):
         return "a garbage collection log of the JVM"
-    if name.removesuffix(".gz").endswith(_FREE_TEXT):
+    if _plain_name(one).lower().endswith(_FREE_TEXT):
         return "a process's standard output"
     return "text that is not a Flink log (a log pattern needs a date, a time and a level at the start of its lines)"
