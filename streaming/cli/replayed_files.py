@@ -89,7 +89,9 @@ def follow_files(
     samples = None
     if server is not None:
         server = server.until_now()
-        samples = FollowedSamples(server.samples(), server.end or now_ms(), lambda reason: echo(reason, error=True))
+        samples = FollowedSamples(
+            server.samples(), server.end or now_ms(), lambda text: echo(f"flinkwatch: {text}", error=True)
+        )
     inputs, reader = _opened(paths, settings, time_zone, _show_nothing, server)
     followed = FollowedInputs(inputs, stop, stdin=stdin, samples=samples)
     return _replayed(inputs, settings, _read(inputs, followed.arrivals(), reader, settings, _show_nothing), live=True)
@@ -149,6 +151,10 @@ def _read(
 
 def _show_survey(show: Callable[[float, str], None], share: float, file: str) -> None:
     show(_SURVEY * share, f"looking at {file}")
+
+
+def _warn(text: str) -> None:
+    echo(f"flinkwatch: {text}", error=True)
 
 
 def _show_nothing(_share: float, _detail: str) -> None:

@@ -38,7 +38,7 @@ class FollowedInputs:
         self._stdin = stdin
         self._samples = samples
         if inputs.zone is None:
-            inputs.zone = _zone(inputs)
+            inputs.zone = self._zone()
 
     def arrivals(self) -> Iterator[Arrival]:
         """The records in order of the stream's clock, and the clock at each look for new ones."""
@@ -74,6 +74,13 @@ class FollowedInputs:
             if self._samples is not None:
                 self._samples.stop()
 
+    def _zone(self) -> int | None:
+        """The zone of local times: the last line of a file was written when the file was last changed."""
+        for _, one in self._files():
+            if one.log is not None and one.log.local and not one.log.sections[-1].utc:
+                return zone_of(one.log.sections[-1].last, int(one.path.stat().st_mtime * 1000))
+        return None
+
     def _files(self) -> Iterator[tuple[int, InputFile]]:
         """The log files that may grow, with their numbers."""
         for number, one in enumerate(self._inputs.files):
@@ -94,11 +101,3 @@ def _not_ahead(arrival: Arrival, now: int) -> Arrival:
         return arrival
     record = arrival.record and msgspec.structs.replace(arrival.record, timestamp=min(arrival.record.timestamp, now))
     return arrival._replace(clock=now, record=record)
-
-
-def _zone(inputs: InputFiles) -> int | None:
-    """The zone of local times, as the last line of a file was written when the file was last changed."""
-    for one in inputs.files:
-        if one.log is not None and one.log.local and one.log.sections and not one.log.sections[-1].utc:
-            return zone_of(one.log.sections[-1].last, int(one.path.stat().st_mtime * 1000))
-    return None

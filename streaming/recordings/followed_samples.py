@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from detectors.events.event import Record
+from sinks.secret import SecretError
 from streaming.recordings.prometheus_api import PrometheusError, ScrapedSeries
 from streaming.recordings.prometheus_samples import PrometheusSamples
 from streaming.threads import Background
@@ -19,10 +20,16 @@ _WAITING = 10_000
 
 
 class FollowedSamples(Background):
-    """The samples after `since` (epoch ms). `warn` gets the reason if the server cannot be read, and "" afterwards."""
+    """The samples after `since` (epoch ms).
 
-    def __init__(self, samples: PrometheusSamples, since: int, warn: Callable[[str], None]) -> None:
+    `warn` gets a sentence when the server cannot be read any more, and another one when it answers again.
+    """
+
+    def __init__(
+        self, samples: PrometheusSamples, since: int, warn: Callable[[str], None], every_s: float = _EVERY_S
+    ) -> None:
         super().__init__("followed-samples")
+        self._every_s = every_s
         self._samples = samples
         self._since = since
         self._warn = warn
@@ -38,15 +45,15 @@ class FollowedSamples(Background):
 
     def _run(self) -> None:
         failed = False
-        while not self._stop.wait(_EVERY_S):
+        while not self._stop.wait(self._every_s):
             try:
                 self.poll(round(time.time() * 1000))
                 if failed:
-                    self._warn("")
+                    self._warn(f"Prometheus at {self._samples.name} answers again")
                 failed = False
-            except PrometheusError as error:
+            except (PrometheusError, SecretError) as error:
                 if not failed:
-                    self._warn(str(error))
+                    self._warn(f"{error}; it is tried again")
                 failed = True
 
     def poll(self, now: int) -> None:

@@ -1,5 +1,6 @@
 """Samples as they are scraped: each once, although every look back has older ones in it."""
 
+import queue
 from collections.abc import Iterator
 
 import pytest
@@ -39,3 +40,18 @@ def test_names_are_asked_for_again_until_there_are_some(server: Answers) -> None
     server.scrapes.append((HEAP, {"instance": "tm-1:9249"}, START + 1_500))
     followed.poll(START + 2_000)
     assert len(list(followed.records(START + 2_000))) == 1
+
+
+def test_a_server_that_fails_is_reported_once_and_when_it_answers_again(server: Answers) -> None:
+    """A server that is restarted does not end the watch."""
+    warned: queue.Queue[str] = queue.Queue()
+    server.failures.extend([(404, b"")] * 2)
+    samples = PrometheusSamples(PrometheusApi(server.url))
+    followed = FollowedSamples(samples, START, warned.put, every_s=0.01)
+    followed.start()
+    try:
+        assert "HTTP status 404" in warned.get(timeout=60)
+        assert warned.get(timeout=60).endswith("answers again")
+    finally:
+        followed.stop()
+    assert server.asked("/api/v1/label/__name__/values") >= 3
