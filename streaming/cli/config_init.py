@@ -94,8 +94,11 @@ def init(out: Path, yes: bool, **given: str | None) -> None:
     if sinks := questions.until(lambda: _slack(questions)) or questions.until(lambda: _webhook(questions)):
         document["sinks"] = sinks
     _checked(Settings, document)
-    with out.open("x", encoding="utf-8") as file:
-        file.write(_HEAD + yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(_HEAD + yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    except OSError as error:
+        raise ConfigError(f"{out} cannot be written: {error.strerror}") from error
     echo(f"Wrote {out}. Next: flinkwatch run --config {out}")
 
 

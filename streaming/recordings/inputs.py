@@ -70,7 +70,7 @@ class InputFiles:
         found = list(_walk(paths))
         sizes = [path.stat().st_size for path, _, _ in found]
         for number, (path, label, walked) in enumerate(found):
-            say(sum(sizes[:number]) / max(sum(sizes), 1), str(path))
+            say(sum(sizes[:number]) / max(sum(sizes), 1), path.name)
             self.files.append(self._input(path, label, walked))
         zones = Counter(zone for log in self._logs() for zone in log.zones)
         self.zone = zones.most_common(1)[0][0] if zones else None

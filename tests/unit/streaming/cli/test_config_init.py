@@ -93,6 +93,11 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path, tried: list[Any]) -
     assert ((tmp_path / "my.yaml").read_text(), tried) == ("mine", [])
 
 
+def test_a_file_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
+    done = init(tmp_path / "nosuch" / "my.yaml", *SERVERS, "--yes")
+    assert str(done.exception) == f"{tmp_path}/nosuch/my.yaml cannot be written: No such file or directory"
+
+
 def test_brokers_are_needed_without_questions(tmp_path: Path) -> None:
     assert init(tmp_path / "my.yaml", "--yes").exit_code == 2
 
