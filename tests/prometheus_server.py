@@ -67,6 +67,11 @@ class Prometheus:
         self._process.terminate()
         self._process.wait(30)
 
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        return f"http://127.0.0.1:{self._port}"
+
     def instant(self, expr: str, at: float) -> list[dict[str, Any]]:
         """The series of an expression at a time, epoch s."""
         return self._ask("query", query=expr, time=at)["result"]  # type: ignore[no-any-return]

@@ -31,12 +31,14 @@ _SETUP = {
 }
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Lets a redirect be an error: it would send credentials to another address."""
+
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
-_opener = urllib.request.build_opener(_NoRedirect)
+_opener = urllib.request.build_opener(NoRedirect)
 
 
 class Response(NamedTuple):

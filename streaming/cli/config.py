@@ -10,6 +10,7 @@ from click.core import ParameterSource
 from detectors.settings.live import LiveSettings, publish
 from detectors.settings.overrides import Override
 from streaming.cli import config_report, options
+from streaming.cli.config_init import init
 from streaming.cli.incidents.known_incidents import places
 from streaming.cli.options import asking, config_option, history_of, json_option, settings_of, timeout_option
 from streaming.cli.reference import defaults, docs, schema
@@ -203,5 +204,5 @@ def _brokers_of(file: Path, document: YamlDocument, config_file: Path | None, ct
     return config_file if given or "kafka" not in document.data else file
 
 
-for _printed in (defaults, schema, docs):
-    config.add_command(_printed)
+for _command in (init, defaults, schema, docs):
+    config.add_command(_command)

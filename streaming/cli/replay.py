@@ -1,40 +1,31 @@
 """`flinkwatch replay` shows which incidents flinkwatch would have reported for recordings and log files."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import msgspec
 
-from detectors.events.reader import Reader
 from detectors.incident import Transition
-from detectors.settings.live import publish
 from streaming.cli import replay_report
 from streaming.cli.options import config_option, settings_of
+from streaming.cli.prometheus_options import MetricsServer, prometheus_options
+from streaming.cli.replayed_files import replaying
 from streaming.cli.time_zone import TimeZone, ZoneOption
-from streaming.configuration.known_issues import in_force, read_files
-from streaming.configuration.settings import Settings
-from streaming.gc_pause import gc_paused
 from streaming.recordings import read_report
 from streaming.recordings.inputs import InputFiles
-from streaming.recordings.replay import ONE_CLUSTER_BATCH_MS, Arrived, run
-from streaming.terminal import UTC_CLOCK, Clock, echo, echo_json, progress
+from streaming.terminal import Clock, echo, echo_json
 
 NOT_UNDERSTOOD = 2
 """Exit status if a file has nothing that flinkwatch understands."""
 
-_SAY_EVERY = 500
-# The share of the time that it takes to look at all files before the first event.
-_SURVEY = 0.2
 _RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True), metavar="FILES...")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True, allow_dash=True), metavar="[FILES]...")
 @config_option
+@click.option("--follow", is_flag=True, help="Keep reading as the inputs grow, and print each change. Ctrl-C ends it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON transitions, as in the topic flinkwatch.incidents.")
 @click.option("--timeline", is_flag=True, help="Also print every change of every incident and its reason.")
 @click.option(
@@ -50,27 +41,31 @@ _RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
     metavar="DIR",
     help="Also write a page for each incident, and index.html with all of them, into DIR.",
 )
+@prometheus_options
 def replay(
     paths: tuple[Path, ...],
     config_file: Path | None,
+    follow: bool,
     as_json: bool,
     timeline: bool,
     time_zone: TimeZone | None,
     folder: Path | None,
+    server: MetricsServer | None,
 ) -> None:
-    """Show the incidents in log files and recordings. Needs no Spark and no Kafka.
+    """Show the incidents in log files, recordings and Prometheus. Needs no Spark and no Kafka.
 
-    FILES are Flink log files (plain or gzip; also as kubectl, Docker, a container runtime or `yarn logs` write
+    FILES are Flink log files (plain, gzip or zstd; also as kubectl, Docker, a container runtime or `yarn logs` write
     them), recordings of Kafka records (`flinkwatch capture`), metrics pages in Prometheus format, or directories of
-    these.
+    these; - is standard input. With --follow, log files are read on as `tail -F` does, through their rotation.
 
     Exit status: 0 if all files were understood, 2 if one of them has nothing that flinkwatch understands.
     """
+    if not paths and server is None:
+        raise click.UsageError("Name log files, or a server with --prometheus.")
     settings = settings_of(config_file)
     found = replay_report.IncidentLog()
     kept: list[Transition] = []
-    with progress("reading") as show, gc_paused():
-        replayed = replay_files(paths, settings, time_zone, show)
+    with replaying(paths, settings, time_zone, server, follow=follow) as replayed:
         for transition in replayed.transitions:
             if folder is not None:
                 kept.append(transition)
@@ -78,54 +73,28 @@ def replay(
                 echo_json(msgspec.json.encode(transition))
             else:
                 found.take(transition)
+            if follow:
+                _show_change(transition, found, replayed.inputs, time_zone)
     inputs = replayed.inputs
     if folder is not None:
         from streaming.incident_pages import of_replay, write_pages
 
         write_pages(folder, of_replay(kept, inputs, settings))
-    failed = read_report.failures(inputs.files)
     if as_json:
-        for one in failed:
+        for one in read_report.failures(inputs.files):
             echo(f"flinkwatch: {read_report.sentence(one)}", error=True)
     else:
         _print_found(found, inputs, timeline, time_zone)
     if folder is not None:
         echo(f"Wrote {folder / 'index.html'}.", error=as_json)
-    if failed:
+    if read_report.failures(inputs.files):
         sys.exit(NOT_UNDERSTOOD)
 
 
-class ReplayedFiles(NamedTuple):
-    """The files of a replay, and its transitions, which are made while they are taken."""
-
-    inputs: InputFiles
-    transitions: Iterator[Transition]
-
-
-def replay_files(
-    paths: Iterable[Path], settings: Settings, time_zone: TimeZone | None, show: Callable[[float, str], None]
-) -> ReplayedFiles:
-    """A replay of files under the settings of `--config`; `show` gets how far it is. Raises RecordingError."""
-    reader = Reader(settings.identity, frozenset(settings.kafka.metrics))
-    issues = in_force(read_files(settings.known_issues.files))
-    topics, zone = settings.kafka.topics, time_zone.zone if time_zone else None
-    survey = partial(_show_survey, show)
-    inputs = InputFiles(paths, reader, settings.kafka.for_files, config_topic=topics.config, zone=zone, say=survey)
-    transitions = run(
-        _read(inputs, reader, topics.config, show),
-        publish(settings.live, at=0, by="replay"),
-        topics.config,
-        versions=inputs.versions(),
-        issues=issues,
-        one_cluster_ms=ONE_CLUSTER_BATCH_MS,
-    )
-    return ReplayedFiles(inputs, transitions)
-
-
 def _print_found(found: replay_report.IncidentLog, inputs: InputFiles, timeline: bool, zone: TimeZone | None) -> None:
-    clock = Clock(zone.offset if zone else inputs.zone or 0)
+    clock = _clock(inputs, zone)
     incidents = found.incidents()
-    files = {str(one.path) for one in inputs.files if one.log is not None}
+    files = _log_files(inputs)
     replay_report.print_incidents(incidents, clock, files, _runbooks({t.cause for t in incidents}))
     if timeline and found.timeline:
         replay_report.print_timeline(found.timeline, clock)
@@ -141,21 +110,23 @@ def _print_found(found: replay_report.IncidentLog, inputs: InputFiles, timeline:
         echo(f"flinkwatch: nothing in {one.path} was understood, so incidents in it may be missed.", error=True)
 
 
-def _show_survey(show: Callable[[float, str], None], share: float, file: str) -> None:
-    show(_SURVEY * share, f"looking at {file}")
+def _show_change(t: Transition, found: replay_report.IncidentLog, inputs: InputFiles, zone: TimeZone | None) -> None:
+    """Print a change when it happens: a new incident completely, any other change as a line of the timeline."""
+    if found.timeline:
+        clock = _clock(inputs, zone)
+        if t.transition == "opened":
+            replay_report.print_incidents([t], clock, _log_files(inputs), _runbooks({t.cause}), live=True)
+        else:
+            replay_report.print_timeline(found.timeline[-1:], clock)
+    sys.stdout.flush()
 
 
-def _read(
-    inputs: InputFiles, reader: Reader, config_topic: str, show: Callable[[float, str], None]
-) -> Iterator[Arrived]:
-    """Read each arrival, count it by file, and report the progress."""
-    for number, (clock, file, record) in enumerate(inputs.arrivals()):
-        found = [] if record is None or record.topic == config_topic else reader.read(record)
-        if record is not None:
-            inputs.files[file].take(record, found)
-        if number % _SAY_EVERY == 0:
-            show(_SURVEY + (1 - _SURVEY) * inputs.share(clock), UTC_CLOCK.time(clock))
-        yield clock, record, found
+def _clock(inputs: InputFiles, zone: TimeZone | None) -> Clock:
+    return Clock(zone.offset if zone else inputs.zone or 0)
+
+
+def _log_files(inputs: InputFiles) -> set[str]:
+    return {str(one.path) for one in inputs.files if one.log is not None}
 
 
 def _runbooks(kinds: set[str]) -> dict[str, str]:

@@ -8,12 +8,15 @@ from rich.text import Text
 from detectors.incident import Evidence, Finding, Transition
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.values.durations import humanize
+from sinks.contract.phrases import ended_at, issue_sentences, places, since
 from sinks.contract.wording import kind_words, with_words
+from streaming.recordings import prometheus_samples
 from streaming.terminal import UTC_CLOCK, Clock, Console, print_fields
 
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim", "resolved": "green"}
 # A job that has failed for good comes first, whatever caused it.
 _MAIN = ("job_failed",)
+_IN_TITLE = ("Cluster", "Job")
 _SHOWN = 8
 
 Row = tuple[str, str]
@@ -48,15 +51,22 @@ class IncidentLog:
         return [t for t in self._last.values() if not t.part_of]
 
 
-def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), runbook: str = "") -> Iterator[Row]:
-    """The lines of an incident: what is broken, cause, effects, forecast, advice, evidence."""
+def rows(
+    t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), runbook: str = "", *, live: bool = False
+) -> Iterator[Row]:
+    """The lines of an incident: what is broken, cause, effects, forecast, advice, evidence.
+
+    `live`: the incident is as it is now, not as it was at the end of the logs.
+    """
     main = next((f for f in t.findings if f.kind in _MAIN and f.kind != t.cause and f.closed_at is None), None)
     if main is not None:
         yield "what", main.summary
         yield "cause", f"{kind_words(t.cause)}: {t.summary}"
     else:
         yield "what", t.summary
-    yield "now", _state(t, clock)
+    if where := [f"{label} {', '.join(names)}" for label, names in places(t) if label not in _IN_TITLE]:
+        yield "where", "; ".join(where)
+    yield "now", _state(t, clock, live)
     yield from _when(t, clock)
     leading = {(t.cause, t.summary), (main.kind, main.summary) if main else ("", "")}
     others = [f for f in t.findings if (f.kind, f.summary) not in leading]
@@ -66,13 +76,13 @@ def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), r
         yield "also", f"{more} more"
     yield from _ahead(t, clock)
     advice = (main.advice if main is not None else "") or t.advice
-    if advice and t.transition != "resolved":
-        yield "to do", advice
+    if advice:
+        # A replay shows what has ended too, and people read it to prevent the next time.
+        yield "to do" if t.transition != "resolved" else "advice", advice
     if runbook:
         yield "runbook", runbook
     if t.known_issue is not None:
-        issue = t.known_issue
-        yield "known issue", f"{issue.id} ({issue.applies}): {issue.title}; fixed in {issue.fixed_in}. {issue.link}"
+        yield "known issue", f"{t.known_issue.id}: {issue_sentences(t.known_issue)} {t.known_issue.link}".rstrip()
     for evidence in sorted(t.evidence[:_SHOWN], key=lambda e: e.time):
         yield "evidence", f"{_where(evidence, files)}  {clock.time(evidence.time)}  {evidence.text}"
     config = f"{t.incident}, {t.seq} change{'s' * (t.seq > 1)}"
@@ -80,14 +90,19 @@ def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), r
 
 
 def print_incidents(
-    incidents: Iterable[Transition], clock: Clock, files: Collection[str], runbooks: Mapping[str, str]
+    incidents: Iterable[Transition],
+    clock: Clock,
+    files: Collection[str],
+    runbooks: Mapping[str, str],
+    *,
+    live: bool = False,
 ) -> None:
     for t in incidents:
         style = _STYLES["resolved"] if t.transition == "resolved" else _STYLES[t.severity]
         title = Text(f"{t.severity.upper()}: {kind_words(t.cause)}", style)
         about = f" · job {t.job_name or t.job_id}" if t.job_name or t.job_id else ""
         title = title.append(f"{about} · cluster {t.cluster}", "default")
-        print_fields(title, list(rows(t, clock, files, runbooks.get(t.cause, ""))))
+        print_fields(title, list(rows(t, clock, files, runbooks.get(t.cause, ""), live=live)))
 
 
 def print_timeline(changes: Iterable[TimelineEntry], clock: Clock) -> None:
@@ -111,20 +126,21 @@ def conclusion(incidents: list[Transition]) -> str:
     return f"{count}, {is_open} still open at the end"
 
 
-def _state(t: Transition, clock: Clock) -> str:
+def _state(t: Transition, clock: Clock, live: bool) -> str:
     reason = with_words(t.reason)
     if t.transition == "resolved":
-        return f"resolved at {clock.time(t.ended_at or t.at)}" + (f": {reason}" if reason else "")
+        lasted = humanize(ended_at(t) - since(t))
+        return f"resolved at {clock.time(ended_at(t))}, after {lasted}" + (f": {reason}" if reason else "")
     if t.transition == "stale":
         return f"unknown whether it recovered: no data from this cluster since {clock.time(t.at)}"
     silenced = f", silenced until {clock.time(t.silence.until)}" if t.silence is not None else ""
-    return f"still open at the end of the logs{silenced}"
+    return f"{'open' if live else 'still open at the end of the logs'}{silenced}"
 
 
 def _when(t: Transition, clock: Clock) -> Iterator[Row]:
-    since = min((f.since for f in t.findings), default=t.opened_at or t.at)
-    reported = f", reported {humanize(t.opened_at - since)} later" if t.opened_at > since else ""
-    yield "started", f"{clock.time(since)}{reported}"
+    begin = since(t)
+    reported = f", reported {humanize(t.opened_at - begin)} later" if t.opened_at > begin else ""
+    yield "started", f"{clock.time(begin)}{reported}"
     if t.recurrence is not None:
         yield "recurring", humanize_recurrence(t.recurrence)
     if t.merged:
@@ -147,4 +163,6 @@ def _also(finding: Finding, clock: Clock) -> str:
 def _where(evidence: Evidence, files: Collection[str]) -> str:
     if evidence.topic in files:
         return f"{evidence.topic}:{evidence.offset}"
+    if evidence.topic == prometheus_samples.TOPIC:
+        return evidence.topic
     return f"{evidence.topic}/{evidence.partition}@{evidence.offset}"

@@ -23,7 +23,7 @@ class Arrival(NamedTuple):
 
 
 class InputFile(msgspec.Struct):
-    """One file and what was read of it so far; `kind` is recording, log or page.
+    """One file and what was read of it so far; `kind` is recording, log, page, or server for a Prometheus server.
 
     `walked` is true if the file was found in a folder, not given by name. `first` and `last` are the times of its
     records (epoch ms, -1 if unknown); `late` is true if some of a recording's are much older than those before them.
@@ -46,7 +46,9 @@ class InputFile(msgspec.Struct):
         """Why the file cannot be read; empty if it can."""
         if self.log is not None:
             return self.log.problem
-        return "" if self.records else "empty"
+        if self.records:
+            return ""
+        return "no metric of Flink in this time" if self.kind == "server" else "empty"
 
     def take(self, record: Record, found: list[Event] | Rejected) -> None:
         self.records += 1

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from detectors.events.event import Record
 from detectors.events.reader import Reader
 from streaming.errors import RecordingError
 from streaming.recordings.input_file import Arrival, InputFile
@@ -29,6 +30,18 @@ class Stream(NamedTuple):
 
     begin: int
     open: Callable[[], Iterator[Arrival]]
+
+
+class RecordSource(NamedTuple):
+    """Records that are not in a file, in order of their timestamps, with the first and last time (epoch ms) of them.
+
+    `name` is what messages call it.
+    """
+
+    name: str
+    first: int
+    last: int
+    open: Callable[[], Iterator[Record]]
 
 
 class InputFiles:
@@ -53,14 +66,33 @@ class InputFiles:
         self._config_topic = config_topic
         self._given = zone
         self.files: list[InputFile] = []
+        self._source: RecordSource | None = None
         found = list(_walk(paths))
         sizes = [path.stat().st_size for path, _, _ in found]
         for number, (path, label, walked) in enumerate(found):
-            say(sum(sizes[:number]) / max(sum(sizes), 1), str(path))
+            say(sum(sizes[:number]) / max(sum(sizes), 1), path.name)
             self.files.append(self._input(path, label, walked))
         zones = Counter(zone for log in self._logs() for zone in log.zones)
         self.zone = zones.most_common(1)[0][0] if zones else None
         """The zone (ms east of UTC) that was inferred from most sections of the run."""
+
+    def add(self, source: RecordSource) -> None:
+        """Read these records too. They are listed as the last file."""
+        self._source = source
+        self.files.append(InputFile(Path(source.name), "server", first=source.first, last=source.last))
+
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last time (epoch ms) in the files; None if no file has a time."""
+        times = [
+            utc(section, time, self.zone_in(log, section))
+            for log in self._logs()
+            for section in log.sections
+            for time in (section.first, section.last)
+            if time >= 0
+        ]
+        times += [time for one in self.files if one.log is None for time in (one.first, one.last)]
+        known = [time for time in times if time >= 0]
+        return (min(known), max(known)) if known else None
 
     @property
     def local(self) -> bool:
@@ -112,6 +144,9 @@ class InputFiles:
                 dated = section.first >= 0
                 begin = utc(section, section.first, zone) if dated else self._undated(one.log, section)
                 yield Stream(max(begin, 0), partial(_of_section, number, one.log, section, path, zone, begin, every))
+        elif one.kind == "server" and self._source is not None:
+            found = self._source.open
+            yield Stream(one.first, lambda: (Arrival(r.timestamp, number, r) for r in found()))
         elif one.kind == "page":
             page = page_of(one.path, self._topics[1])
             yield Stream(page.timestamp, lambda: iter([Arrival(page.timestamp, number, page)]))

@@ -12,13 +12,15 @@ import shutil
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, cast
 
 import numpy as np
+import zstandard
 
 from detectors.events.event import LogEvent, Record
 from detectors.events.layouts.wrappers import continues, guess, head, zone_of
@@ -28,7 +30,7 @@ from streaming.errors import RecordingError
 from streaming.recordings.line_blocks import LineBlock, classify, read_blocks
 from streaming.recordings.log_lines import MAX_LINE, LineRun, LogFile, LogLine, LogLines, where_of
 
-_GZIP = b"\x1f\x8b"
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _SAMPLE = 2_000
 _SAMPLE_BYTES = 1 << 20
 _HEAD_BYTES = 8_192
@@ -36,7 +38,7 @@ _BACK_MS = 5_000
 _MAX_SECTIONS = 500
 _UNTIL_END = 1 << 62
 _ZONE_OR_VERSION = (b"Triggering checkpoint ", b"(Version: ")
-_ROTATED = re.compile(r"(\.(?:log|out|err))[.-][\d.-]*\d(?:\.gz)?$|\.gz$")
+_ROTATED = re.compile(r"(\.(?:log|out|err))[.-][\d.-]*\d(?:\.gz|\.zst)?$|\.(?:gz|zst)$")
 _FLINKS_NAME = re.compile(
     r"flink-.+?-(?:taskexecutor|taskmanager|standalone\w+|jobmanager|client|kubernetes-\w+)-\d+-(.+)"
 )
@@ -47,14 +49,13 @@ def survey(path: Path, label: str, reader: Reader) -> LogFile:
     """Make the first pass over a file; `label` names it among others. Raises RecordingError."""
     found = LogFile(path, *_place(label))
     with opened(path) as file:
-        start = file.read(_HEAD_BYTES)
-        found.problem = _problem(start)
-        if found.problem:
-            return found
-        file.seek(0)
+        found.problem = _problem(file.read(_HEAD_BYTES))
+    if found.problem:
+        return found
+    with opened(path) as file:
         lines = (line.rstrip(b"\r\n") for line in islice(file, _SAMPLE))
         found.format, _ = guess(_some(line for line in lines if line.strip()))
-        file.seek(0)
+    with opened(path) as file:
         _Survey(found, reader).run(file)
     if not found.lines:
         found.problem = "empty"
@@ -63,11 +64,21 @@ def survey(path: Path, label: str, reader: Reader) -> LogFile:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open the file and decompress it if it is gzip. Raises RecordingError."""
+    """Open the file and decompress it if it is gzip or zstd. Raises RecordingError.
+
+    A compressed file is read forwards only.
+    """
     try:
-        with cast("IO[bytes]", gzip.open(path) if is_packed(path) else path.open("rb")) as file:
-            yield file
-    except (OSError, EOFError, zlib.error) as error:
+        start = _magic(path)
+        with path.open("rb") as packed, ExitStack() as stack:
+            if start == _ZSTD:
+                plain = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
+                yield stack.enter_context(BufferedReader(plain))
+            elif start.startswith(_GZIP):
+                yield stack.enter_context(cast("IO[bytes]", gzip.GzipFile(fileobj=packed)))
+            else:
+                yield packed
+    except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         raise RecordingError(f"{path}: {error}") from error
 
 
@@ -85,8 +96,14 @@ def unpacked(path: Path) -> Iterator[Path]:
 
 
 def is_packed(path: Path) -> bool:
+    """Whether the file is compressed."""
+    start = _magic(path)
+    return start == _ZSTD or start.startswith(_GZIP)
+
+
+def _magic(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(2) == _GZIP
+        return file.read(4)
 
 
 class _Survey:
@@ -104,8 +121,9 @@ class _Survey:
             else:
                 for line in lines.of(data):
                     self._take(line)
+        self._log.tail = lines.tail
         if self._log.sections:
-            self._log.sections[-1].end = file.tell()
+            self._log.sections[-1].end = self._log.tail.begin
 
     def _expects(self, lines: LogLines) -> bool:
         """Whether the lines that follow may be those of one process, with local times."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from detectors.events.layouts.wrappers import PLAIN, UnwrappedLine, WrapperFormat
-from detectors.events.layouts.yarn_aggregate import AggregateFile, part_of
+from detectors.events.layouts.yarn_aggregate import NO_PART, AggregateFile, part_of
 from streaming.recordings.line_blocks import LineBlock
 
 MAX_LINE = 512 * 1024
@@ -35,6 +35,7 @@ class LogFile(msgspec.Struct):
 
     `understood` counts lines in a known layout and their stack traces, `local` the lines whose time has no zone.
     `problem` says why the file is not readable text. `versions` are Flink's, as (cluster, time, version).
+    Lines that are written later begin at `tail`.
     """
 
     path: Path
@@ -47,6 +48,7 @@ class LogFile(msgspec.Struct):
     local: int = 0
     sections: list[LineRun] = []
     versions: list[tuple[str, int, str]] = []
+    tail: LineRun = msgspec.field(default_factory=lambda: LineRun(0, 1, NO_PART))
 
     @property
     def zones(self) -> list[int]:
@@ -81,6 +83,11 @@ class LogLines:
     def plain(self) -> bool:
         """Whether the lines have no wrapping and are not those of an aggregate."""
         return self._kind is PLAIN and not self._part.container
+
+    @property
+    def tail(self) -> LineRun:
+        """What follows the lines so far."""
+        return LineRun(self._position, self._number + 1, self._part)
 
     def of(self, data: bytes) -> Iterator[LogLine]:
         """The lines of the next bytes."""

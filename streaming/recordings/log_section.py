@@ -45,7 +45,10 @@ class _SectionReader:
     def run(self, file: IO[bytes]) -> Iterator[tuple[int, Record | None]]:
         section = self._section
         lines = LogLines(self._log.format, section)
-        file.seek(section.begin)
+        if file.seekable():
+            file.seek(section.begin)
+        else:
+            file.read(section.begin)
         for data in read_blocks(file, section.end - section.begin):
             block = classify(data) if lines.plain and not self._every else None
             offset = self._offset(block) if block is not None else None

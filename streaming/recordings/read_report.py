@@ -6,6 +6,7 @@ from streaming.recordings.input_file import InputFile
 from streaming.recordings.inputs import InputFiles
 from streaming.terminal import Clock
 
+_WHAT = {"recording": "Kafka records", "page": "metrics page", "server": "scrapes from Prometheus"}
 _FREE_TEXT = (".out", ".err", "stdout", "stderr")
 
 
@@ -21,11 +22,14 @@ def lines(one: InputFile) -> int:
 
 def total(files: list[InputFile]) -> str:
     """What was read of all files, and how much of it was understood."""
+    scrapes = sum(one.records for one in files if one.kind == "server")
+    also = f", {scrapes:,} scrapes from Prometheus" if scrapes else ""
+    files = [one for one in files if one.kind != "server"] or files
     read, known = sum(map(lines, files)), sum(map(understood, files))
     count = f"{len(files)} file{'s' * (len(files) != 1)}"
     if any(one.log for one in files):
-        return f"{read:,} lines of {count}, {known:,} understood"
-    return f"{read:,} records of {count}"
+        return f"{read:,} lines of {count}, {known:,} understood{also}"
+    return f"{read:,} records of {count}{also}" if files[0].kind != "server" else also.removeprefix(", ")
 
 
 def failures(files: list[InputFile]) -> list[InputFile]:
@@ -37,7 +41,7 @@ def failures(files: list[InputFile]) -> list[InputFile]:
     none = [one for one in files if not understood(one)]
     if len(none) == len(files):
         return none
-    return [one for one in none if not one.walked and not one.path.name.removesuffix(".gz").endswith(_FREE_TEXT)]
+    return [one for one in none if not one.walked and not _plain_name(one).endswith(_FREE_TEXT)]
 
 
 def sentence(one: InputFile) -> str:
@@ -45,7 +49,7 @@ def sentence(one: InputFile) -> str:
         return f"{one.path}: {one.problem}"
     if one.kind != "log":
         rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(one.rejected.items()))
-        what = "Kafka records" if one.kind == "recording" else "metrics page"
+        what = _WHAT[one.kind]
         text = f"{one.path}: {one.records:,} {what}" + (f", rejected: {rejected}" if rejected else "")
         return text if understood(one) else f"{text}; nothing in it was understood"
     log = one.log
@@ -77,10 +81,15 @@ def notes(inputs: InputFiles, clock: Clock, given: str) -> Iterator[str]:
         )
 
 
+def _plain_name(one: InputFile) -> str:
+    """The name of the file without that of its compression."""
+    return one.path.name.removesuffix(".gz").removesuffix(".zst")
+
+
 def _looks_like(one: InputFile) -> str:
     name = one.path.name.lower()
     if "gc" in name.split(".")[0].replace("-", "_").split("_"):
         return "a garbage collection log of the JVM"
-    if name.removesuffix(".gz").endswith(_FREE_TEXT):
+    if _plain_name(one).lower().endswith(_FREE_TEXT):
         return "a process's standard output"
     return "text that is not a Flink log (a log pattern needs a date, a time and a level at the start of its lines)"

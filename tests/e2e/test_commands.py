@@ -18,6 +18,7 @@ from detectors.settings.live import CONFIG_KEY, LiveSettings, encode_published, 
 from sinks.delivery.notification_log import Entry
 from streaming.cli.main import cli
 from streaming.configuration.settings import load
+from streaming.configuration.trials import TrialError
 from streaming.inspection.recomputation import replay_cluster
 from streaming.recordings.recording import line_of, records_of
 from streaming.recordings.redate import redated
@@ -155,3 +156,18 @@ def _read(broker: Broker, topic: str) -> list[Record]:
         ]
     consumer.close()
     return found
+
+
+def test_a_configuration_is_written_after_its_brokers_and_topics_were_tried(
+    broker: Broker, config: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "my.yaml"
+    init = ("config", "init", "--yes", "--out")
+    servers = ("--bootstrap-servers", broker.bootstrap, "--metrics", f"{NAME}.metrics")
+    done = run(*init, out, *servers, "--logs", f"{NAME}.logs")
+    assert done.exit_code == 0
+    assert load(out).kafka.logs == (f"{NAME}.logs",)
+    with pytest.raises(TrialError, match=f"Kafka has no topic {NAME}.nosuch"):
+        run(*init, f"{out}.2", *servers, "--logs", f"{NAME}.nosuch")
+    with pytest.raises(TrialError, match="no Kafka broker answers"):
+        run(*init, f"{out}.2", "--bootstrap-servers", "127.0.0.1:1")

@@ -88,7 +88,7 @@ def test_every_command_of_flinkwatch_is_one(page: Path) -> None:
         ("deliver --quick", False),
         ("incidents list", True),
         ("config chek my.yaml", True),
-        ("replay", True),
+        ("report", True),
         ("config", True),
         ("silence add --until", True),
     ],

@@ -9,14 +9,14 @@ import click
 import msgspec
 
 from streaming.cli.options import asking, config_option, history_of, settings_of, timeout_option
-from streaming.cli.replay import NOT_UNDERSTOOD, replay_files
+from streaming.cli.replay import NOT_UNDERSTOOD
+from streaming.cli.replayed_files import replaying
 from streaming.cli.time_zone import TimeZone, ZoneOption
 from streaming.configuration.settings import Settings
 from streaming.errors import PublishedError, ReportError
-from streaming.gc_pause import gc_paused
 from streaming.incident_pages import IncidentSet, of_replay, write_pages, write_text
 from streaming.recordings import read_report
-from streaming.terminal import echo, progress
+from streaming.terminal import echo
 
 if TYPE_CHECKING:
     from sinks.web.page_context import SentNotification
@@ -103,8 +103,7 @@ def _replayed(sources: tuple[str, ...], settings: Settings, time_zone: TimeZone 
     paths = [Path(source) for source in sources]
     if missing := [path for path in paths if not path.exists()]:
         raise ReportError(f"{missing[0]}: no such file, and not the ID of an incident (hex digits, as in its message)")
-    with progress("reading") as show, gc_paused():
-        replayed = replay_files(paths, settings, time_zone, show)
+    with replaying(paths, settings, time_zone) as replayed:
         transitions = list(replayed.transitions)
     failed = read_report.failures(replayed.inputs.files)
     for one in failed:

@@ -4,15 +4,18 @@ import gzip
 import json
 import os
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from click.testing import CliRunner, Result
 
 from streaming.cli.main import cli
 from streaming.errors import RecordingError
+from tests.recorded import recording
 from tests.unit.streaming.log_files import JOBMANAGER, TASKMANAGER, WRAPPED, Lines, plain, write
 
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
@@ -215,14 +218,29 @@ def test_the_timeline_prints_the_reason_of_each_change(tmp_path: Path) -> None:
     assert len(changes) == len({re.split(r"#\d+ ", line)[1] for line in changes}) == 8, "no two say the same"
 
 
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_a_packed_log_and_a_packed_recording_are_read(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    (unpacked,) = write(tmp_path, {JOBMANAGER: plain("late-barrier-acks")[JOBMANAGER]})
+    expected = [t["cause"] for t in transitions(unpacked)]
+    log, records = unpacked, tmp_path / "input.jsonl"
+    log.write_bytes(pack(unpacked.read_bytes()))
+    stored = recording("late-barrier-acks")
+    records.write_bytes(pack(gzip.decompress(stored.read_bytes()) if stored.suffix == ".gz" else stored.read_bytes()))
+    assert [t["cause"] for t in transitions(log)] == expected != []
+    assert transitions(records) == transitions(stored)
+
+
 def test_what_is_piped_is_neither_cut_nor_padded(tmp_path: Path) -> None:
     lines = replay(*write(tmp_path, plain("late-barrier-acks"))).stdout.splitlines()
     assert any(len(line) > 120 for line in lines)
     assert all(line == line.rstrip() for line in lines)
 
 
-def test_a_packed_file_of_several_logs_says_the_same_as_the_logs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("suffix", "pack"), [("gz", gzip.compress), ("zst", zstandard.compress)])
+def test_a_packed_file_of_several_logs_says_the_same_as_the_logs(
+    suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
     files = plain("late-barrier-acks")
-    one = tmp_path / "all.log.gz"
-    one.write_bytes(gzip.compress("".join(f"{x}\n" for lines in files.values() for x in lines).encode()))
+    one = tmp_path / f"all.log.{suffix}"
+    one.write_bytes(pack("".join(f"{x}\n" for lines in files.values() for x in lines).encode()))
     assert [t["at"] for t in transitions(one)] == [t["at"] for t in transitions(*write(tmp_path / "each", files))]
