@@ -34,14 +34,14 @@ def _receiver(name: str, sinks: Sinks) -> Receiver:
 
 
 def _sink(name: str, sinks: Sinks) -> tuple[Sink, str]:
-    external_url = sinks.web.external_url
+    external_url, flink_ui = sinks.web.external_url, sinks.flink_ui_url
     match name:
         case "webhook":
-            return WebhookSink(sinks.webhook, external_url), ""
+            return WebhookSink(sinks.webhook, external_url, flink_ui), ""
         case "alertmanager":
             return AlertmanagerSink(sinks.alertmanager, external_url), ""
         case "pagerduty":
             return PagerDutySink(sinks.pagerduty, external_url), ""
     channel = name.partition(":")[2] or sinks.slack.channel
     config = sinks.slack.model_copy(update={"channel": channel})
-    return SlackSink(config, SlackClient(config), external_url=external_url), channel
+    return SlackSink(config, SlackClient(config), external_url=external_url, flink_ui_url=flink_ui), channel

@@ -5,6 +5,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from detectors.values.durations import Duration
+from sinks.contract.link_templates import FlinkUiUrls
 from sinks.integrations.alertmanager import AlertmanagerConfig
 from sinks.integrations.pagerduty import PagerDutyConfig
 from sinks.integrations.slack.settings import SlackConfig
@@ -30,6 +31,12 @@ class Sinks(BaseModel):
     webhook: WebhookConfig = Field(default_factory=WebhookConfig, description="Signed JSON to a receiver of your own.")
     alertmanager: AlertmanagerConfig = Field(default_factory=AlertmanagerConfig, description="Alerts for Alertmanager.")
     pagerduty: PagerDutyConfig = Field(default_factory=PagerDutyConfig, description="Events for PagerDuty.")
+    flink_ui_url: FlinkUiUrls = Field(
+        default={},
+        description="Addresses of Flink's web UI by pattern for the cluster's name, linked in messages and on pages, "
+        'such as {"prod-*": "https://flink.example.org/{cluster}/#/job/{job_id}/checkpoints"}. The first pattern that '
+        "matches counts. The placeholders are those of `slack.dashboard_url`.",
+    )
     max_silence: Duration = Field(
         2_592_000_000,
         ge=60_000,

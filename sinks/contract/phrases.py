@@ -17,6 +17,9 @@ CONFIDENCE_WORDS: dict[Confidence, str] = {
     "learning": "confidence: learning (little history yet)",
     "sure": "confidence: sure",
 }
+DELETED_WITH_JOB = (
+    "Copy it before you cancel the job, because Flink deletes it then unless its retention is RETAIN_ON_CANCELLATION."
+)
 PLACES = {"tm_id": "TaskManager", "host": "Host", "task": "Task", "checkpoint": "Checkpoint"}
 """Keys of a finding's entity that messages show, and their labels."""
 
@@ -91,6 +94,7 @@ def places(transition: Transition) -> list[tuple[str, list[str]]]:
     found = [
         ("Cluster", list(clusters_of(transition))),
         ("Job", [job] if job else _names(transition, "job_name")),
+        ("Job ID", [transition.job_id] if transition.job_id != job else []),
         *((label, _names(transition, key)) for key, label in PLACES.items()),
     ]
     return [(label, names) for label, names in found if names]
@@ -136,6 +140,25 @@ def forecast_words(transition: Transition) -> str:
     if forecast.earliest < forecast.latest:
         words += f" (between {clock_time(forecast.earliest, now)} and {clock_time(forecast.latest, now)} UTC)"
     return words
+
+
+def restore_words(transition: Transition, when: str = "") -> tuple[str, str]:
+    """From what the job can be restored, and its path, which may be unknown; two empty texts without a checkpoint, and
+    if the incident is resolved. `when` is the time of the checkpoint as the reader's clock shows it.
+    """
+    point = transition.restore_from
+    if point is None or transition.transition == "resolved":
+        return "", ""
+    what = f"checkpoint {point.checkpoint}" if point.checkpoint >= 0 else "the savepoint"
+    when = when or f"{clock_time(point.at, transition.at)} UTC"
+    words = (
+        f"{what}, from which the job started at {when}; none has completed since"
+        if point.restored
+        else f"{what}, completed at {when}"
+    )
+    unknown = "" if point.path else " Its path is not in the logs: see the job's page of checkpoints."
+    kept = "" if point.retained else f" {DELETED_WITH_JOB}"
+    return f"{words[:1].upper()}{words[1:]}.{unknown}{kept}", point.path
 
 
 def recurrence(transition: Transition) -> str:

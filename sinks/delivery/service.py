@@ -95,6 +95,7 @@ class Delivery:
             incomplete=feed.incomplete,
             checks=lambda: [Check(*one) for one in self.page.checks()],
             runbook_base_url=sinks.slack.runbook_base_url or sinks.alertmanager.runbook_base_url,
+            flink_ui_url=sinks.flink_ui_url,
         )
         self.page.add_site(StatusSite(sinks.web, sinks.prometheus.address, sources).respond)
         self.page.add_remark("status site", feed.problem)

@@ -5,9 +5,10 @@
     X-Flinkwatch-Timestamp: <epoch seconds>
     X-Flinkwatch-Signature: v1=<hex HMAC-SHA256 of "v1:<timestamp>:<body>">
 
-    {"version": 1, "key": "<incident>/<seq>", "transition": {…}, "url": "<page of the incident>"}
+    {"version": 1, "key": "<incident>/<seq>", "transition": {…}, "url": "<page of the incident>",
+     "flink_ui_url": "<page of the job>"}
 
-`url` needs sinks.web.external_url.
+`url` needs sinks.web.external_url, `flink_ui_url` needs sinks.flink_ui_url.
 
 The receiver must compute the signature over the received bytes, compare it in constant time and refuse old timestamps.
 A repeated request has the same key. While the receiver is not available, only an incident's newest change is kept.
@@ -16,13 +17,14 @@ A repeated request has the same key. While the receiver is not available, only a
 import hashlib
 import hmac
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sinks.contract.link_templates import NO_FLINK_UI, flink_ui_url
 from sinks.contract.outcome import Outcome, Refused
 from sinks.contract.sink import Notification, Sink, Traits
 from sinks.contract.site_links import incident_url
@@ -60,8 +62,15 @@ class WebhookConfig(BaseModel):
 
 
 class WebhookSink(Sink):
-    def __init__(self, config: WebhookConfig, external_url: str = "", wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        config: WebhookConfig,
+        external_url: str = "",
+        flink_ui_url: Mapping[str, str] = NO_FLINK_UI,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self._config = config
+        self._flink_ui_url = flink_ui_url
         self._external_url = external_url
         self._wall = wall
 
@@ -79,6 +88,8 @@ class WebhookSink(Sink):
         content: dict[str, object] = {"version": 1, "key": key, "transition": transition}
         if url := incident_url(self._external_url, transition.incident):
             content["url"] = url
+        if ui := flink_ui_url(self._flink_ui_url, transition):
+            content["flink_ui_url"] = ui
         body = msgspec.json.encode(content)
         try:
             headers = self._headers(key, body)

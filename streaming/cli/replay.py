@@ -1,7 +1,7 @@
 """`flinkwatch replay` shows which incidents flinkwatch would have reported for recordings and log files."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +12,7 @@ import msgspec
 from detectors.events.reader import Reader
 from detectors.incident import Transition
 from detectors.settings.live import publish
+from sinks.contract.link_templates import flink_ui_url
 from streaming.cli import replay_report
 from streaming.cli.options import config_option, settings_of
 from streaming.cli.time_zone import TimeZone, ZoneOption
@@ -88,7 +89,7 @@ def replay(
         for one in failed:
             echo(f"flinkwatch: {read_report.sentence(one)}", error=True)
     else:
-        _print_found(found, inputs, timeline, time_zone)
+        _print_found(found, inputs, timeline, time_zone, partial(_links, settings.sinks.flink_ui_url))
     if folder is not None:
         echo(f"Wrote {folder / 'index.html'}.", error=as_json)
     if failed:
@@ -122,11 +123,17 @@ def replay_files(
     return ReplayedFiles(inputs, transitions)
 
 
-def _print_found(found: replay_report.IncidentLog, inputs: InputFiles, timeline: bool, zone: TimeZone | None) -> None:
+def _print_found(
+    found: replay_report.IncidentLog,
+    inputs: InputFiles,
+    timeline: bool,
+    zone: TimeZone | None,
+    links: Callable[[Transition], replay_report.ReportLinks],
+) -> None:
     clock = Clock(zone.offset if zone else inputs.zone or 0)
     incidents = found.incidents()
     files = {str(one.path) for one in inputs.files if one.log is not None}
-    replay_report.print_incidents(incidents, clock, files, _runbooks({t.cause for t in incidents}))
+    replay_report.print_incidents(incidents, clock, files, links)
     if timeline and found.timeline:
         replay_report.print_timeline(found.timeline, clock)
         echo("")
@@ -158,8 +165,9 @@ def _read(
         yield clock, record, found
 
 
-def _runbooks(kinds: set[str]) -> dict[str, str]:
-    pages = {kind: _RUNBOOKS / f"{kind}.md" for kind in kinds}
-    here = Path.cwd()
-    near = {kind: page.relative_to(here) if page.is_relative_to(here) else page for kind, page in pages.items()}
-    return {kind: str(near[kind]) for kind, page in pages.items() if page.exists()}
+def _links(flink_ui_urls: Mapping[str, str], transition: Transition) -> replay_report.ReportLinks:
+    """The runbook as a path, relative to the directory in which the command runs if it is in there."""
+    page, here = _RUNBOOKS / f"{transition.cause}.md", Path.cwd()
+    near = page.relative_to(here) if page.is_relative_to(here) else page
+    ui = flink_ui_url(flink_ui_urls, transition)
+    return replay_report.ReportLinks(str(near) if page.exists() else "", ui)

@@ -1,6 +1,7 @@
 """The report of a replay: a block of text for each incident, in its state at the end of the logs."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 from rich.text import Text
@@ -8,6 +9,7 @@ from rich.text import Text
 from detectors.incident import Evidence, Finding, Transition
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.values.durations import humanize
+from sinks.contract.phrases import restore_words
 from sinks.contract.wording import kind_words, with_words
 from streaming.terminal import UTC_CLOCK, Clock, Console, print_fields
 
@@ -17,6 +19,16 @@ _MAIN = ("job_failed",)
 _SHOWN = 8
 
 Row = tuple[str, str]
+
+
+class ReportLinks(NamedTuple):
+    """Where a reader looks next: the runbook of the cause, and the job in Flink's web UI. Each may be empty."""
+
+    runbook: str = ""
+    flink_ui: str = ""
+
+
+NO_REPORT_LINKS = ReportLinks()
 
 
 class TimelineEntry(msgspec.Struct, frozen=True):
@@ -48,7 +60,9 @@ class IncidentLog:
         return [t for t in self._last.values() if not t.part_of]
 
 
-def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), runbook: str = "") -> Iterator[Row]:
+def rows(
+    t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), links: ReportLinks = NO_REPORT_LINKS
+) -> Iterator[Row]:
     """The lines of an incident: what is broken, cause, effects, forecast, advice, evidence."""
     main = next((f for f in t.findings if f.kind in _MAIN and f.kind != t.cause and f.closed_at is None), None)
     if main is not None:
@@ -57,6 +71,8 @@ def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), r
     else:
         yield "what", t.summary
     yield "now", _state(t, clock)
+    if t.job_id and t.job_name:
+        yield "job id", t.job_id
     yield from _when(t, clock)
     leading = {(t.cause, t.summary), (main.kind, main.summary) if main else ("", "")}
     others = [f for f in t.findings if (f.kind, f.summary) not in leading]
@@ -68,8 +84,13 @@ def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), r
     advice = (main.advice if main is not None else "") or t.advice
     if advice and t.transition != "resolved":
         yield "to do", advice
-    if runbook:
-        yield "runbook", runbook
+    words, path = restore_words(t, clock.time(t.restore_from.at)) if t.restore_from is not None else ("", "")
+    if words:
+        yield "restore", f"{words} {path}".rstrip()
+    if links.flink_ui:
+        yield "flink ui", links.flink_ui
+    if links.runbook:
+        yield "runbook", links.runbook
     if t.known_issue is not None:
         issue = t.known_issue
         yield "known issue", f"{issue.id} ({issue.applies}): {issue.title}; fixed in {issue.fixed_in}. {issue.link}"
@@ -80,14 +101,17 @@ def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), r
 
 
 def print_incidents(
-    incidents: Iterable[Transition], clock: Clock, files: Collection[str], runbooks: Mapping[str, str]
+    incidents: Iterable[Transition],
+    clock: Clock,
+    files: Collection[str],
+    links: Callable[[Transition], ReportLinks],
 ) -> None:
     for t in incidents:
         style = _STYLES["resolved"] if t.transition == "resolved" else _STYLES[t.severity]
         title = Text(f"{t.severity.upper()}: {kind_words(t.cause)}", style)
         about = f" · job {t.job_name or t.job_id}" if t.job_name or t.job_id else ""
         title = title.append(f"{about} · cluster {t.cluster}", "default")
-        print_fields(title, list(rows(t, clock, files, runbooks.get(t.cause, ""))))
+        print_fields(title, list(rows(t, clock, files, links(t))))
 
 
 def print_timeline(changes: Iterable[TimelineEntry], clock: Clock) -> None:

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from detectors.incident import Severity
 from detectors.values.durations import Duration
+from sinks.contract.link_templates import LinkTemplate
 from sinks.integrations.shared_settings import RunbookBaseUrl, file_with
 from sinks.integrations.slack.actions.settings import SlackActionsConfig
-from sinks.integrations.slack.message.links import check_template
 from sinks.secret import Secret, read_header_secret
 
 
@@ -59,13 +59,14 @@ class SlackConfig(BaseModel):
         "and one at the end. Needs the scope files:write; without it, flinkwatch logs one warning and posts no charts.",
     )
     runbook_base_url: RunbookBaseUrl = Field(default="", pattern=r"^(https?://[^\s<>|]+)?$")
-    dashboard_url: str = Field(
+    dashboard_url: LinkTemplate = Field(
         default="",
-        description="Address of a dashboard, linked in each message. {cluster}, {job}, {incident}, {from} and {to} are "
-        "replaced, the times in epoch ms as in Grafana "
-        "(https://grafana.example.org/d/flink?var-job={job}&from={from}&to={to}).",
+        description="Address of a dashboard, linked in each message. {cluster}, {job}, {job_id}, {kind}, {tm}, {host}, "
+        "{incident}, {from} and {to} are replaced, the times in epoch ms as in Grafana "
+        "(https://grafana.example.org/d/flink?var-job={job}&from={from}&to={to}). Incidents that have no value for one "
+        "of them get no link.",
     )
-    explain_url: str = Field(
+    explain_url: LinkTemplate = Field(
         default="",
         description="Address of a page with details of an incident, such as a Kafka viewer or a log search, linked in "
         "each message. It has the same placeholders as dashboard_url.",
@@ -106,13 +107,6 @@ class SlackConfig(BaseModel):
         pattern=r"^https?://[^\s/]+",
         description="Address of Slack's Web API. Change it only for tests and proxies.",
     )
-
-    @field_validator("dashboard_url", "explain_url")
-    @classmethod
-    def _address_can_be_filled(cls, value: str) -> str:
-        if value:
-            check_template(value)
-        return value
 
     @model_validator(mode="after")
     def _channel_is_needed(self) -> Self:

@@ -1,6 +1,6 @@
 """Makes pages from documents. Every page is complete without JavaScript."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Any
 from urllib.parse import quote
@@ -47,6 +47,7 @@ class PageRequest(msgspec.Struct, frozen=True, kw_only=True):
     now: int
     refreshes: bool = False
     runbook_base_url: str = ""
+    flink_ui_url: Mapping[str, str] = {}
 
     def href(self, *parts: str) -> str:
         """The address of another page, from parts that may contain any text."""
@@ -91,6 +92,7 @@ def incident(document: IncidentDocument, asked: PageRequest) -> str:
         thresholds=document.thresholds,
         incident_address=f"{asked.prefix}/incidents/{{incident}}",
         runbook_base_url=asked.runbook_base_url,
+        flink_ui_url=asked.flink_ui_url,
         navigation=[(label, asked.prefix + path) for label, path in _NAVIGATION],
         notice=document.problem or "",
     )

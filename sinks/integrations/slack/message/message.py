@@ -49,7 +49,11 @@ def render_plain(transition: Transition) -> Message:
     if again := phrases.recurrence(transition):
         lines.append(f"Recurring: {again}")
     if transition.transition != "resolved":
-        lines += [transition.advice, phrases.issue_words(transition)]
+        lines += [
+            transition.advice,
+            " ".join(phrases.restore_words(transition)).strip(),
+            phrases.issue_words(transition),
+        ]
     shown = [line for line in lines if line]
     text = "\n".join(prose(line, _PLAIN_LIMIT // len(shown)) for line in shown)
     return Message(f"{text}\n{identity(transition, 1.0)}", [])
