@@ -9,7 +9,8 @@ import msgspec
 
 from detectors.incident import SEVERITIES
 from detectors.values.durations import humanize
-from sinks.contract.wording import SEVERITY_WORDS, moment
+from sinks.contract.phrases import issue_address, issue_sentences
+from sinks.contract.wording import SEVERITY_WORDS, moment, runbook_url
 from sinks.web.incident_page import render_incident
 from sinks.web.page_context import EarlierIncident, PageContext, SentNotification
 from sinks.web.site.documents import (
@@ -114,7 +115,16 @@ def clusters(document: Clusters, asked: PageRequest) -> str:
 
 
 def cluster(document: ClusterDocument, asked: PageRequest) -> str:
-    return _page("cluster.html.j2", asked, document, now_words=now_words, limit_words=limit_words)
+    return _page(
+        "cluster.html.j2",
+        asked,
+        document,
+        now_words=now_words,
+        limit_words=limit_words,
+        runbook_url=runbook_url,
+        issue_address=issue_address,
+        issue_sentences=issue_sentences,
+    )
 
 
 def configuration(document: ConfigurationDocument, asked: PageRequest) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from detectors.incident import Reading
+from detectors.incidents.known_issues import NO_ISSUES, IssueCatalogue
 from sinks.contract.link_templates import NO_FLINK_UI
 from sinks.prometheus.collector import IncidentCollector
 from sinks.web.site.configuration import PublishedSettings
@@ -24,6 +25,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     checks: Callable[[], list[Check]] = list
     runbook_base_url: str = ""
     flink_ui_url: Mapping[str, str] = NO_FLINK_UI
+    issues: IssueCatalogue = NO_ISSUES
     wall: Callable[[], float] = time.time
 
     def now_ms(self) -> int:
