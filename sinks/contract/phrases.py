@@ -3,6 +3,7 @@
 import re
 
 from detectors.events.identity import EXERCISE
+from detectors.events.names import filtered
 from detectors.incident import Confidence, Finding, KnownIssue, Transition
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.incidents.shared_resources import clusters_of
@@ -114,8 +115,10 @@ def times(transition: Transition) -> list[tuple[str, str]]:
 
 
 def _names(transition: Transition, key: str) -> list[str]:
-    found = (finding.entity.get(key, "") for finding in transition.findings)
-    return list(dict.fromkeys(name for name in found if name))
+    """Each name once. A metric has other characters in a name than the log, which is then preferred."""
+    found = list(dict.fromkeys(name for finding in transition.findings if (name := finding.entity.get(key))))
+    in_metrics = {filtered(name) for name in found if filtered(name) != name}
+    return [name for name in found if name not in in_metrics]
 
 
 def place(finding: Finding) -> str:

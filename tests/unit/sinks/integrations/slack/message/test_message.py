@@ -22,7 +22,7 @@ from detectors.incident import (
     Transition,
 )
 from detectors.patterns.keep_state import keep_state
-from sinks.contract.phrases import DELETED_WITH_JOB, restore_words
+from sinks.contract.phrases import DELETED_WITH_JOB, places, restore_words
 from sinks.contract.wording import clock_time, kind_words, moment, with_words
 from sinks.integrations.slack.message.blocks import MESSAGE_LIMIT, Message
 from sinks.integrations.slack.message.escape import code, plain, prose
@@ -478,6 +478,16 @@ def test_the_checkpoint_to_restore_from_has_its_path_and_a_warning_unless_it_is_
     blocks = json.dumps(msgspec.to_builtins(render(make_transition(restore_from=point))))
     assert point.path in blocks
     assert f"{words} {point.path}".strip() in render_plain(make_transition(restore_from=point)).text
+
+
+def test_a_host_and_a_task_as_logs_and_metrics_write_them_are_named_once() -> None:
+    written = [
+        late_acks_finding(entity={"host": "hadoop_w23", "task": "Pending____Emit", "tm_id": "tm_1"}),
+        overdue_finding(entity={"host": "hadoop-w23", "task": "Pending -> Emit", "tm_id": "tm_2"}),
+    ]
+    found = dict(places(make_transition(findings=written)))
+    assert (found["Host"], found["Task"]) == (["hadoop-w23"], ["Pending -> Emit"])
+    assert found["TaskManager"] == ["tm_1", "tm_2"]
 
 
 def test_a_resolved_incident_has_nothing_to_restore() -> None:
