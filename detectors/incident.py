@@ -116,6 +116,21 @@ class Silenced(msgspec.Struct, frozen=True):
     comment: str
 
 
+class RestorePoint(msgspec.Struct, frozen=True):
+    """From what a job can be restored: its newest completed checkpoint, or what it was last `restored` from.
+
+    `at` is when it completed, or when the job was restored from it (event time). `path` is empty if no line has shown
+    the directory, `checkpoint` is -1 for a savepoint. `retained`: it is kept if the job is cancelled, as far as the
+    configuration of the cluster shows.
+    """
+
+    at: int
+    path: str
+    checkpoint: int = -1
+    retained: bool = False
+    restored: bool = False
+
+
 class LateArrival(msgspec.Struct, frozen=True):
     """Lines that came late: written between `first` and `last`, and read at `arrived`."""
 
@@ -132,7 +147,7 @@ class Transition(msgspec.Struct, kw_only=True):
     `reason` says what changed. `config` is the hash of the configuration in force. `silence` is the silence in force,
     `silenced_before` the last one if none is in force now. If `part_of` is set, this incident was merged into that one
     and ends here; `merged` are the incidents merged into this one. `more` counts the findings that are not listed.
-    `late` is set if the cause was read from lines that arrived late.
+    `late` is set if the cause was read from lines that arrived late. `restore_from` is that of the job.
     """
 
     incident: str
@@ -163,6 +178,7 @@ class Transition(msgspec.Struct, kw_only=True):
     merged: list[str] = []
     more: int = 0
     late: LateArrival | None = None
+    restore_from: RestorePoint | None = None
 
 
 class Reading(msgspec.Struct, kw_only=True):

@@ -39,10 +39,10 @@ def _receiver(name: str, sinks: Sinks) -> Receiver:
 
 
 def _sink(name: str, sinks: Sinks) -> tuple[Sink, str]:
-    external_url = sinks.web.external_url
+    external_url, flink_ui = sinks.web.external_url, sinks.flink_ui_url
     match name:
         case "webhook":
-            return WebhookSink(sinks.webhook, external_url), ""
+            return WebhookSink(sinks.webhook, external_url, flink_ui), ""
         case "alertmanager":
             return AlertmanagerSink(sinks.alertmanager, external_url), ""
         case "pagerduty":
@@ -52,11 +52,12 @@ def _sink(name: str, sinks: Sinks) -> tuple[Sink, str]:
         return _teams(sinks, channel), ""
     channel = channel or sinks.slack.channel
     config = sinks.slack.model_copy(update={"channel": channel})
-    return SlackSink(config, SlackClient(config), external_url=external_url), channel
+    return SlackSink(config, SlackClient(config), external_url=external_url, flink_ui_url=flink_ui), channel
 
 
 def _teams(sinks: Sinks, conversation: str) -> Sink:
     config = sinks.teams.model_copy(update={"conversation": conversation or sinks.teams.conversation})
     if config.mode == "workflow":
-        return TeamsWorkflowSink(config, sinks.web.external_url)
-    return TeamsBotSink(config, TeamsClient(config, BotToken(config, time.monotonic)), sinks.web.external_url)
+        return TeamsWorkflowSink(config, sinks.web.external_url, sinks.flink_ui_url)
+    client = TeamsClient(config, BotToken(config, time.monotonic))
+    return TeamsBotSink(config, client, sinks.web.external_url, sinks.flink_ui_url)

@@ -6,6 +6,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from detectors.values.durations import Duration
+from sinks.contract.link_templates import FlinkUiUrls
 from sinks.contract.overview_schedule import OverviewSchedule
 from sinks.integrations.alertmanager import AlertmanagerConfig
 from sinks.integrations.pagerduty import PagerDutyConfig
@@ -36,6 +37,12 @@ class Sinks(BaseModel):
     pagerduty: PagerDutyConfig = Field(default_factory=PagerDutyConfig, description="Events for PagerDuty.")
     teams: TeamsConfig = Field(
         default_factory=TeamsConfig, description="Messages to channels and chats of Microsoft Teams."
+    )
+    flink_ui_url: FlinkUiUrls = Field(
+        default={},
+        description="Addresses of Flink's web UI by pattern for the cluster's name, linked in messages and on pages, "
+        'such as {"prod-*": "https://flink.example.org/{cluster}/#/job/{job_id}/checkpoints"}. The first pattern that '
+        "matches counts. The placeholders are those of `slack.dashboard_url`.",
     )
     max_silence: Duration = Field(
         2_592_000_000,

@@ -1,6 +1,6 @@
 """Pages of incidents with what is known beyond their transitions: of a replay, and of the topics of a running job."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -31,6 +31,7 @@ class IncidentSet(msgspec.Struct, kw_only=True):
     files: frozenset[str] = frozenset()
     read: Sequence[str] = ()
     runbook_base_url: str = ""
+    flink_ui_url: Mapping[str, str] = {}
 
     def context(
         self, incident: str, *, linked: bool = False, notifications: Sequence[SentNotification] = ()
@@ -45,6 +46,7 @@ class IncidentSet(msgspec.Struct, kw_only=True):
             files=self.files,
             incident_address="{incident}.html" if linked else "",
             runbook_base_url=self.runbook_base_url,
+            flink_ui_url=self.flink_ui_url,
             navigation=[("All incidents", "index.html")] if linked else (),
         )
 
@@ -75,6 +77,7 @@ def of_replay(transitions: Sequence[Transition], inputs: InputFiles, settings: S
         files=frozenset(str(one.path) for one in inputs.files if one.log is not None),
         read=[read_report.sentence(one) for one in inputs.files],
         runbook_base_url=settings.sinks.slack.runbook_base_url,
+        flink_ui_url=settings.sinks.flink_ui_url,
     )
 
 

@@ -374,6 +374,7 @@ class _Fold:
             engine.issues,
             engine.silences,
             state.late.arrivals,
+            state.topology.restore_point,
         )
 
     def _view(self, detector: Detector, clock: int, time: int) -> View[Any, Any]:

@@ -178,6 +178,20 @@ class CheckpointTimeoutSet(Fact, frozen=True):
     value: str
 
 
+@_from_lines("checkpoint_directory_set")
+class CheckpointDirectorySet(Fact, frozen=True):
+    """The configuration printed at the start sets the directory of all checkpoints."""
+
+    directory: str
+
+
+@_from_lines("checkpoint_storage_set")
+class CheckpointStorageSet(Fact, frozen=True):
+    """A job that is being started, or one of its tasks, will write its checkpoints to a directory."""
+
+    directory: str
+
+
 @_from_lines("offset_commit_disabled", how="disabled")
 @_from_lines("offset_commit_failed", how="failed")
 class OffsetsNotCommitted(Fact, frozen=True):
@@ -279,9 +293,10 @@ class JobInitializing(Fact, frozen=True):
 
 @_from_lines("job_restored")
 class JobRestored(Fact, frozen=True):
-    """A job starts from a checkpoint or savepoint. Until Flink 1.8 the line may name no job."""
+    """A job starts from a checkpoint or savepoint. Until Flink 1.8 the line may name no job, until 1.10 no path."""
 
     job: str = ""
+    path: str = ""
 
 
 @_from_lines("nothing_restored")

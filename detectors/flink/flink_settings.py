@@ -4,6 +4,7 @@ import msgspec
 
 from detectors.flink.facts import CheckpointTimeoutSet, Configured
 
+_RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
 CHECKPOINT_TIMEOUT = "execution.checkpointing.timeout"
 _MAX_VALUE = 100
 
@@ -20,3 +21,7 @@ class FlinkSettings(msgspec.Struct, array_like=True):
         """Learn a setting from its line."""
         key = fact.key if isinstance(fact, Configured) else CHECKPOINT_TIMEOUT
         self.values[key] = fact.value.strip()[:_MAX_VALUE]
+
+    def retains_checkpoints(self) -> bool:
+        """Whether checkpoints are kept if their job is cancelled. A job may set it otherwise, in its program."""
+        return self.values.get(_RETENTION, "").upper() == "RETAIN_ON_CANCELLATION"

@@ -13,12 +13,15 @@ from detectors.events.names import container_in, filtered
 from detectors.events.sent_again import AGAIN_MS, checksum
 from detectors.events.vocabulary import flink_events
 from detectors.flink.checkpointing.checkpoints import JobCheckpoints
+from detectors.flink.checkpointing.restore_points import RestorePoints
 from detectors.flink.execution_graphs import ExecutionGraphs
 from detectors.flink.facts import (
     ApplicationMasterExpired,
     CheckpointCompleted,
+    CheckpointDirectorySet,
     CheckpointFailed,
     CheckpointsStopped,
+    CheckpointStorageSet,
     CheckpointTimeoutSet,
     CheckpointTriggered,
     ClusterEnding,
@@ -52,7 +55,7 @@ from detectors.flink.root_causes import RootCauses
 from detectors.flink.throttling.cpu_throttling import THROTTLING, CpuThrottling
 from detectors.flink.throttling.write_stalls import WRITES, WriteStalls
 from detectors.flink.timeouts import Timeouts
-from detectors.incident import evidence
+from detectors.incident import RestorePoint, evidence
 from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
 
 _MAX_JOBS = 200
@@ -141,6 +144,7 @@ class Topology(msgspec.Struct, array_like=True):
     graphs: ExecutionGraphs = msgspec.field(default_factory=ExecutionGraphs)
     throttling: CpuThrottling = msgspec.field(default_factory=CpuThrottling)
     settings: FlinkSettings = msgspec.field(default_factory=FlinkSettings)
+    restores: RestorePoints = msgspec.field(default_factory=RestorePoints)
 
     def update(self, event: LogEvent, fact: Fact, clock: int, time: int) -> Fact | None:
         """Fold one line, whose event time is `time`. Returns what is new in it, None if it was sent again."""
@@ -158,6 +162,8 @@ class Topology(msgspec.Struct, array_like=True):
             return None
         self._about_jobs(event, fact, time)
         self._about_processes(event, fact, time)
+        if isinstance(fact, CheckpointDirectorySet | CheckpointStorageSet | JobRestored):
+            self.restores.take(self.job_of(event), fact, time)
         self.dying.take(event.source, fact, time)
         self.graphs.take(event.source, fact, time)
         if isinstance(fact, _OF_JOBMANAGERS) and event.source not in self.masters:
@@ -224,6 +230,10 @@ class Topology(msgspec.Struct, array_like=True):
         if isinstance(fact, Configured | CheckpointTimeoutSet):
             self.settings.learn(fact)
 
+    def restore_point(self, job: str) -> RestorePoint | None:
+        """From what a job can be restored; None if it is not known, or if there is no job."""
+        return self.restores.newest(job, self.settings.retains_checkpoints())
+
     def _checkpoint(
         self, event: LogEvent, fact: CheckpointTriggered | CheckpointCompleted | CheckpointFailed, clock: int, time: int
     ) -> Fact | None:
@@ -236,7 +246,9 @@ class Topology(msgspec.Struct, array_like=True):
             case CheckpointTriggered():
                 return known.trigger(fact, clock, evidence(event, time))
             case CheckpointCompleted():
-                return known.complete(fact, time, event.text.startswith(flink_events.CHECKPOINT))
+                new = known.complete(fact, time, event.text.startswith(flink_events.CHECKPOINT))
+                self.restores.take(job, new, time)
+                return new
             case CheckpointFailed():
                 return known.fail(fact, time)
 

@@ -122,6 +122,9 @@ class IssueCatalogue(NamedTuple):
     hash: str = ""
 
 
+NO_ISSUES = IssueCatalogue()
+
+
 def find(
     issues: IssueCatalogue, findings: list[Finding], version: str, throwables: StackTraces, present: str = ""
 ) -> KnownIssue | None:

@@ -1,9 +1,11 @@
 """An incident as kept in state, and how a transition is made from it."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from detectors.flink.stack_traces import StackTraces
-from detectors.incident import SEVERITIES, Change, Evidence, Finding, Severity, Silenced, Transition
+from detectors.incident import SEVERITIES, Change, Evidence, Finding, RestorePoint, Severity, Silenced, Transition
 from detectors.incidents import known_issues, recurrence
 from detectors.incidents.cause_graph import leading
 from detectors.incidents.known_issues import IssueCatalogue
@@ -76,6 +78,7 @@ class IncidentContext(msgspec.Struct):
     issues: IssueCatalogue = IssueCatalogue()
     silences: tuple[Mute, ...] = ()
     late: LateArrivals = msgspec.field(default_factory=LateArrivals)
+    restore_point: Callable[[str], RestorePoint | None] = lambda _: None
 
     def new_issue(self, incident: Incident) -> str:
         """ID of a known issue that matches now and did not match in the last transition; else empty."""
@@ -164,6 +167,7 @@ def make_transition(
         merged=list(incident.merged),
         more=len(incident.more),
         late=context.late.arrival(cause.evidence),
+        restore_from=context.restore_point(job.get("job_id", "")),
     )
 
 

@@ -3,6 +3,7 @@
 import re
 
 from detectors.events.identity import EXERCISE
+from detectors.events.names import filtered
 from detectors.incident import SEVERITIES, Confidence, Finding, KnownIssue, Transition
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.incidents.shared_resources import clusters_of
@@ -28,6 +29,9 @@ CONFIDENCE_WORDS: dict[Confidence, str] = {
     "learning": "confidence: learning (little history yet)",
     "sure": "confidence: sure",
 }
+DELETED_WITH_JOB = (
+    "Copy it before you cancel the job, because Flink deletes it then unless its retention is RETAIN_ON_CANCELLATION."
+)
 PLACES = {"tm_id": "TaskManager", "host": "Host", "task": "Task", "checkpoint": "Checkpoint"}
 """Keys of a finding's entity that messages show, and their labels."""
 
@@ -102,6 +106,7 @@ def places(transition: Transition) -> list[tuple[str, list[str]]]:
     found = [
         ("Cluster", list(clusters_of(transition))),
         ("Job", [job] if job else _names(transition, "job_name")),
+        ("Job ID", [transition.job_id] if transition.job_id != job else []),
         *((label, _names(transition, key)) for key, label in PLACES.items()),
     ]
     return [(label, names) for label, names in found if names]
@@ -121,8 +126,10 @@ def times(transition: Transition) -> list[tuple[str, str]]:
 
 
 def _names(transition: Transition, key: str) -> list[str]:
-    found = (finding.entity.get(key, "") for finding in transition.findings)
-    return list(dict.fromkeys(name for name in found if name))
+    """Each name once. A metric has other characters in a name than the log, which is then preferred."""
+    found = list(dict.fromkeys(name for finding in transition.findings if (name := finding.entity.get(key))))
+    in_metrics = {filtered(name) for name in found if filtered(name) != name}
+    return [name for name in found if name not in in_metrics]
 
 
 def place(finding: Finding) -> str:
@@ -147,6 +154,25 @@ def forecast_words(transition: Transition) -> str:
     if forecast.earliest < forecast.latest:
         words += f" (between {clock_time(forecast.earliest, now)} and {clock_time(forecast.latest, now)} UTC)"
     return words
+
+
+def restore_words(transition: Transition, when: str = "") -> tuple[str, str]:
+    """From what the job can be restored, and its path, which may be unknown; two empty texts without a checkpoint, and
+    if the incident is resolved. `when` is the time of the checkpoint as the reader's clock shows it.
+    """
+    point = transition.restore_from
+    if point is None or transition.transition == "resolved":
+        return "", ""
+    what = f"checkpoint {point.checkpoint}" if point.checkpoint >= 0 else "the savepoint"
+    when = when or f"{clock_time(point.at, transition.at)} UTC"
+    words = (
+        f"{what}, from which the job started at {when}; none has completed since"
+        if point.restored
+        else f"{what}, completed at {when}"
+    )
+    unknown = "" if point.path else " Its path is not in the logs: see the job's page of checkpoints."
+    kept = "" if point.retained else f" {DELETED_WITH_JOB}"
+    return f"{words[:1].upper()}{words[1:]}.{unknown}{kept}", point.path
 
 
 def recurrence(transition: Transition) -> str:
@@ -194,7 +220,7 @@ def plain_lines(transition: Transition) -> list[str]:
     if again := recurrence(transition):
         lines.append(f"Recurring: {again}")
     if transition.transition != "resolved":
-        lines += [transition.advice, issue_words(transition)]
+        lines += [transition.advice, " ".join(restore_words(transition)).strip(), issue_words(transition)]
     return [line for line in lines if line]
 
 

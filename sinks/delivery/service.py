@@ -14,7 +14,7 @@ from functools import partial
 import structlog
 from kafka.errors import KafkaError
 
-from detectors.incidents.known_issues import IssueCatalogue
+from detectors.incidents.known_issues import NO_ISSUES, IssueCatalogue
 from sinks.contract.sink import EditingSink
 from sinks.delivery.slack_actions import SlackActions
 from sinks.delivery.worker import deliver_incidents
@@ -59,8 +59,8 @@ class Delivery:
         topics: TopicNames,
         sinks: Sinks,
         *,
-        issues: IssueCatalogue = _NO_ISSUES,
         clients: Clients | None = None,
+        issues: IssueCatalogue = NO_ISSUES,
     ) -> None:
         clients = Clients(access, topics) if clients is None else clients
         self._access = access
@@ -79,7 +79,9 @@ class Delivery:
         self._actions = SlackActions(clients, topics, sinks, self.board, reader.incomplete)
         for name, remark in self._actions.remarks.items():
             self.page.add_remark(name, remark)
-        site = self._add_site(clients, topics, sinks) if sinks.prometheus.enabled and sinks.web.enabled else None
+        site = (
+            self._add_site(clients, topics, sinks, issues) if sinks.prometheus.enabled and sinks.web.enabled else None
+        )
         work = partial(deliver_incidents, clients, topics, issues, board=self.board, stop=self._stop, drain_s=DRAIN_S)
         self._threads = [
             self._thread("metrics", partial(reader.run, self._stop)),
@@ -88,7 +90,7 @@ class Delivery:
             *(self._thread(name, partial(run, self._stop)) for name, run in self._actions.threads.items()),
         ]
 
-    def _add_site(self, clients: Clients, topics: TopicNames, sinks: Sinks) -> SiteFeed:
+    def _add_site(self, clients: Clients, topics: TopicNames, sinks: Sinks, issues: IssueCatalogue) -> SiteFeed:
         """Add the status site to the page. Returns the feed that fills it."""
         settings = PublishedSettings()
         feed = SiteFeed(clients, topics, self._store, settings)
@@ -100,6 +102,8 @@ class Delivery:
             incomplete=feed.incomplete,
             checks=lambda: [Check(*one) for one in self.page.checks()],
             runbook_base_url=sinks.slack.runbook_base_url or sinks.alertmanager.runbook_base_url,
+            flink_ui_url=sinks.flink_ui_url,
+            issues=issues,
         )
         self.page.add_site(StatusSite(sinks.web, sinks.prometheus.address, sources).respond)
         self.page.add_remark("status site", feed.problem)

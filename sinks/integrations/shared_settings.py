@@ -2,23 +2,17 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from detectors.incident import Severity
 from detectors.values.durations import Duration
-from sinks.contract.incident_links import check_template
+from sinks.contract.link_templates import LinkTemplate
 
 
 def file_with(what: str, overrides: str = "token_env") -> Any:
     """The field for a file with a secret, which goes with one for an environment variable."""
     about = f"File with {what}, read at each request. It overrides `{overrides}`."
     return Field(default=None, description=about)
-
-
-def _fillable(template: str) -> str:
-    if template:
-        check_template(template)
-    return template
 
 
 Timeout = Annotated[
@@ -39,17 +33,16 @@ RunbookBaseUrl = Annotated[
     ),
 ]
 DashboardUrl = Annotated[
-    str,
-    AfterValidator(_fillable),
+    LinkTemplate,
     Field(
-        description="Address of a dashboard, linked in each message. {cluster}, {job}, {incident}, {from} and {to} are "
-        "replaced, the times in epoch ms as in Grafana "
-        "(https://grafana.example.org/d/flink?var-job={job}&from={from}&to={to})."
+        description="Address of a dashboard, linked in each message. {cluster}, {job}, {job_id}, {kind}, {tm}, {host}, "
+        "{incident}, {from} and {to} are replaced, the times in epoch ms as in Grafana "
+        "(https://grafana.example.org/d/flink?var-job={job}&from={from}&to={to}). Incidents that have no value for one "
+        "of them get no link."
     ),
 ]
 ExplainUrl = Annotated[
-    str,
-    AfterValidator(_fillable),
+    LinkTemplate,
     Field(
         description="Address of a page with details of an incident, such as a Kafka viewer or a log search, linked in "
         "each message. It has the same placeholders as dashboard_url."

@@ -5,9 +5,11 @@
     X-Flinkwatch-Timestamp: <epoch seconds>
     X-Flinkwatch-Signature: v1=<hex HMAC-SHA256 of "v1:<timestamp>:<body>">
 
-    {"version": 1, "key": "<incident>/<seq>", "transition": {…}, "url": "<page of the incident>"}
+    {"version": 1, "key": "<incident>/<seq>", "transition": {…}, "url": "<page of the incident>",
+     "flink_ui_url": "<page of the job>"}
 
-`url` needs sinks.web.external_url. An overview has these two fields in the place of `transition`:
+`url` needs sinks.web.external_url, `flink_ui_url` needs sinks.flink_ui_url. An overview has these two fields in the
+place of `transition`:
 
     {"version": 1, "key": "~overview/<schedule>/<epoch ms>/1", "overview": {…}, "markdown": "# Flink incidents …"}
 
@@ -18,13 +20,14 @@ A repeated request has the same key. While the receiver is not available, only a
 import hashlib
 import hmac
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sinks.contract.link_templates import NO_FLINK_UI, flink_ui_url
 from sinks.contract.outcome import Outcome, Refused
 from sinks.contract.overview import ScheduledOverview
 from sinks.contract.overview_markdown import scheduled_markdown
@@ -64,8 +67,15 @@ class WebhookConfig(BaseModel):
 
 
 class WebhookSink(Sink):
-    def __init__(self, config: WebhookConfig, external_url: str = "", wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        config: WebhookConfig,
+        external_url: str = "",
+        flink_ui_url: Mapping[str, str] = NO_FLINK_UI,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self._config = config
+        self._flink_ui_url = flink_ui_url
         self._external_url = external_url
         self._wall = wall
 
@@ -92,8 +102,11 @@ class WebhookSink(Sink):
             text = scheduled_markdown(notification.summary, self._external_url)
             return {"overview": notification.summary.found, "markdown": text}
         transition = notification.transition
-        url = incident_url(self._external_url, transition.incident)
-        return {"transition": transition, **({"url": url} if url else {})}
+        links = {
+            "url": incident_url(self._external_url, transition.incident),
+            "flink_ui_url": flink_ui_url(self._flink_ui_url, transition),
+        }
+        return {"transition": transition, **{name: address for name, address in links.items() if address}}
 
     def _headers(self, key: str, body: bytes) -> dict[str, str]:
         timestamp = str(int(self._wall()))

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from detectors.incident import SEVERITIES, Evidence, Finding, Series, Silenced, Transition
 from sinks.contract import phrases
+from sinks.contract.link_templates import flink_ui_url
 from sinks.contract.wording import SEVERITY_WORDS, clock_time, late_words, runbook_url, silence_words, with_words
 from sinks.web.cause_tree import cause_of, cause_tree, in_order
 from sinks.web.chart import draw_chart
@@ -64,6 +65,8 @@ def render_incident(transitions: Sequence[Transition], context: PageContext = NO
         to_do=_sentences(now),
         to_prevent=_sentences(prevent[:1].upper() + prevent[1:]),
         runbooks=_runbooks(last, context),
+        restore=phrases.restore_words(last),
+        flink_ui=flink_ui_url(context.flink_ui_url, last),
         trees=cause_tree(findings),
         rows=timeline(transitions, context.notifications),
         hidden=len(transitions) - len(shown_transitions(transitions)),

@@ -50,6 +50,7 @@ class PageContext(msgspec.Struct, frozen=True, kw_only=True):
 
     files             topics of evidence that are names of log files, in which an offset is the number of a line
     incident_address  address of another incident's page with {incident} in it; empty: there is none
+    flink_ui_url      as in the settings; empty: no link to Flink's web UI
     runbook_base_url  as in the settings of Slack; empty: no links to runbooks
     navigation        links at the top of the page: label and address
     notice            why the page may be outdated; empty if it is not
@@ -61,6 +62,7 @@ class PageContext(msgspec.Struct, frozen=True, kw_only=True):
     files: frozenset[str] = frozenset()
     incident_address: str = ""
     runbook_base_url: str = ""
+    flink_ui_url: Mapping[str, str] = {}
     navigation: Sequence[tuple[str, str]] = ()
     notice: str = ""
 

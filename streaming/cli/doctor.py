@@ -7,6 +7,8 @@ import click
 import msgspec
 from rich.text import Text
 
+from detectors.diagnosis.diagnosis import Diagnosis, diagnose
+from detectors.diagnosis.known_cluster import known_clusters
 from detectors.events.reader import Reader
 from detectors.incident import Reading
 from detectors.settings.live import publish
@@ -22,8 +24,6 @@ from streaming.cli.options import (
 )
 from streaming.configuration.known_issues import in_force, read_files
 from streaming.configuration.settings import Settings
-from streaming.inspection.diagnosis import Diagnosis, diagnose
-from streaming.inspection.known_cluster import known_clusters
 from streaming.recordings.inputs import InputFiles
 from streaming.recordings.replay import run
 from streaming.terminal import echo, echo_json, print_fields

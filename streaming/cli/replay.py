@@ -1,15 +1,19 @@
 """`flinkwatch replay` shows which incidents flinkwatch would have reported for recordings and log files."""
 
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
 
 from detectors.incident import Transition
+from sinks.contract.link_templates import flink_ui_url
 from streaming.cli import replay_report
 from streaming.cli.options import config_option, settings_of
 from streaming.cli.prometheus_options import MetricsServer, prometheus_options
+from streaming.cli.replay_report import LinksOf
 from streaming.cli.replayed_files import replaying
 from streaming.cli.time_zone import TimeZone, ZoneOption
 from streaming.recordings import read_report
@@ -65,6 +69,7 @@ def replay(
     settings = settings_of(config_file)
     found = replay_report.IncidentLog()
     kept: list[Transition] = []
+    links = partial(_links, settings.sinks.flink_ui_url)
     with replaying(paths, settings, time_zone, server, follow=follow) as replayed:
         for transition in replayed.transitions:
             if folder is not None:
@@ -74,7 +79,7 @@ def replay(
             else:
                 found.take(transition)
             if follow:
-                _show_change(transition, found, replayed.inputs, time_zone)
+                _show_change(transition, found, replayed.inputs, time_zone, links)
     inputs = replayed.inputs
     if folder is not None:
         from streaming.incident_pages import of_replay, write_pages
@@ -84,18 +89,19 @@ def replay(
         for one in read_report.failures(inputs.files):
             echo(f"flinkwatch: {read_report.sentence(one)}", error=True)
     else:
-        _print_found(found, inputs, timeline, time_zone)
+        _print_found(found, inputs, timeline, time_zone, links)
     if folder is not None:
         echo(f"Wrote {folder / 'index.html'}.", error=as_json)
     if read_report.failures(inputs.files):
         sys.exit(NOT_UNDERSTOOD)
 
 
-def _print_found(found: replay_report.IncidentLog, inputs: InputFiles, timeline: bool, zone: TimeZone | None) -> None:
+def _print_found(
+    found: replay_report.IncidentLog, inputs: InputFiles, timeline: bool, zone: TimeZone | None, links: LinksOf
+) -> None:
     clock = _clock(inputs, zone)
     incidents = found.incidents()
-    files = _log_files(inputs)
-    replay_report.print_incidents(incidents, clock, files, _runbooks({t.cause for t in incidents}))
+    replay_report.print_incidents(incidents, clock, _log_files(inputs), links)
     if timeline and found.timeline:
         replay_report.print_timeline(found.timeline, clock)
         echo("")
@@ -110,12 +116,14 @@ def _print_found(found: replay_report.IncidentLog, inputs: InputFiles, timeline:
         echo(f"flinkwatch: nothing in {one.path} was understood, so incidents in it may be missed.", error=True)
 
 
-def _show_change(t: Transition, found: replay_report.IncidentLog, inputs: InputFiles, zone: TimeZone | None) -> None:
+def _show_change(
+    t: Transition, found: replay_report.IncidentLog, inputs: InputFiles, zone: TimeZone | None, links: LinksOf
+) -> None:
     """Print a change when it happens: a new incident completely, any other change as a line of the timeline."""
     if found.timeline:
         clock = _clock(inputs, zone)
         if t.transition == "opened":
-            replay_report.print_incidents([t], clock, _log_files(inputs), _runbooks({t.cause}), live=True)
+            replay_report.print_incidents([t], clock, _log_files(inputs), links, live=True)
         else:
             replay_report.print_timeline(found.timeline[-1:], clock)
     sys.stdout.flush()
@@ -129,8 +137,9 @@ def _log_files(inputs: InputFiles) -> set[str]:
     return {str(one.path) for one in inputs.files if one.log is not None}
 
 
-def _runbooks(kinds: set[str]) -> dict[str, str]:
-    pages = {kind: _RUNBOOKS / f"{kind}.md" for kind in kinds}
-    here = Path.cwd()
-    near = {kind: page.relative_to(here) if page.is_relative_to(here) else page for kind, page in pages.items()}
-    return {kind: str(near[kind]) for kind, page in pages.items() if page.exists()}
+def _links(flink_ui_urls: Mapping[str, str], transition: Transition) -> replay_report.ReportLinks:
+    """The runbook as a path, relative to the directory in which the command runs if it is in there."""
+    page, here = _RUNBOOKS / f"{transition.cause}.md", Path.cwd()
+    near = page.relative_to(here) if page.is_relative_to(here) else page
+    ui = flink_ui_url(flink_ui_urls, transition)
+    return replay_report.ReportLinks(str(near) if page.exists() else "", ui)

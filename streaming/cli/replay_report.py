@@ -1,6 +1,7 @@
 """The report of a replay: a block of text for each incident, in its state at the end of the logs."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 from rich.text import Text
@@ -8,7 +9,7 @@ from rich.text import Text
 from detectors.incident import Evidence, Finding, Transition
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.values.durations import humanize
-from sinks.contract.phrases import ended_at, issue_sentences, places, since
+from sinks.contract.phrases import ended_at, issue_sentences, places, restore_words, since
 from sinks.contract.wording import kind_words, with_words
 from streaming.recordings import prometheus_samples
 from streaming.terminal import UTC_CLOCK, Clock, Console, print_fields
@@ -16,10 +17,23 @@ from streaming.terminal import UTC_CLOCK, Clock, Console, print_fields
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim", "resolved": "green"}
 # A job that has failed for good comes first, whatever caused it.
 _MAIN = ("job_failed",)
-_IN_TITLE = ("Cluster", "Job")
+# These have rows of their own, or are in the title.
+_ELSEWHERE = ("Cluster", "Job", "Job ID")
 _SHOWN = 8
 
 Row = tuple[str, str]
+
+
+class ReportLinks(NamedTuple):
+    """Where a reader looks next: the runbook of the cause, and the job in Flink's web UI. Each may be empty."""
+
+    runbook: str = ""
+    flink_ui: str = ""
+
+
+NO_REPORT_LINKS = ReportLinks()
+
+LinksOf = Callable[[Transition], ReportLinks]
 
 
 class TimelineEntry(msgspec.Struct, frozen=True):
@@ -52,7 +66,12 @@ class IncidentLog:
 
 
 def rows(
-    t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), runbook: str = "", *, live: bool = False
+    t: Transition,
+    clock: Clock = UTC_CLOCK,
+    files: Collection[str] = (),
+    links: ReportLinks = NO_REPORT_LINKS,
+    *,
+    live: bool = False,
 ) -> Iterator[Row]:
     """The lines of an incident: what is broken, cause, effects, forecast, advice, evidence.
 
@@ -64,9 +83,11 @@ def rows(
         yield "cause", f"{kind_words(t.cause)}: {t.summary}"
     else:
         yield "what", t.summary
-    if where := [f"{label} {', '.join(names)}" for label, names in places(t) if label not in _IN_TITLE]:
+    if where := [f"{label} {', '.join(names)}" for label, names in places(t) if label not in _ELSEWHERE]:
         yield "where", "; ".join(where)
     yield "now", _state(t, clock, live)
+    if t.job_id and t.job_name:
+        yield "job id", t.job_id
     yield from _when(t, clock)
     leading = {(t.cause, t.summary), (main.kind, main.summary) if main else ("", "")}
     others = [f for f in t.findings if (f.kind, f.summary) not in leading]
@@ -79,8 +100,13 @@ def rows(
     if advice:
         # A replay shows what has ended too, and people read it to prevent the next time.
         yield "to do" if t.transition != "resolved" else "advice", advice
-    if runbook:
-        yield "runbook", runbook
+    words, path = restore_words(t, clock.time(t.restore_from.at)) if t.restore_from is not None else ("", "")
+    if words:
+        yield "restore", f"{words} {path}".rstrip()
+    if links.flink_ui:
+        yield "flink ui", links.flink_ui
+    if links.runbook:
+        yield "runbook", links.runbook
     if t.known_issue is not None:
         yield "known issue", f"{t.known_issue.id}: {issue_sentences(t.known_issue)} {t.known_issue.link}".rstrip()
     for evidence in sorted(t.evidence[:_SHOWN], key=lambda e: e.time):
@@ -93,7 +119,7 @@ def print_incidents(
     incidents: Iterable[Transition],
     clock: Clock,
     files: Collection[str],
-    runbooks: Mapping[str, str],
+    links: LinksOf,
     *,
     live: bool = False,
 ) -> None:
@@ -102,7 +128,7 @@ def print_incidents(
         title = Text(f"{t.severity.upper()}: {kind_words(t.cause)}", style)
         about = f" · job {t.job_name or t.job_id}" if t.job_name or t.job_id else ""
         title = title.append(f"{about} · cluster {t.cluster}", "default")
-        print_fields(title, list(rows(t, clock, files, runbooks.get(t.cause, ""), live=live)))
+        print_fields(title, list(rows(t, clock, files, links(t), live=live)))
 
 
 def print_timeline(changes: Iterable[TimelineEntry], clock: Clock) -> None:

@@ -2,7 +2,7 @@
 
 from sinks.delivery.service import Delivery
 from sinks.kafka.diagnosis import lasting_obstacle
-from streaming.configuration import known_issues
+from streaming.configuration.known_issues import in_force, read_files
 from streaming.configuration.settings import Settings
 from streaming.errors import PreflightError
 from streaming.threads import Stop
@@ -10,7 +10,7 @@ from streaming.threads import Stop
 
 def new_delivery(settings: Settings) -> Delivery:
     """Create delivery without starting it. Its page is ready only while canaries return."""
-    issues = known_issues.in_force(settings.known_issues.files)
+    issues = in_force(read_files(settings.known_issues.files))
     delivery = Delivery(settings.kafka.access, settings.kafka.topics, settings.sinks, issues=issues)
     every = settings.streaming.canary if settings.streaming.heartbeat else 0
     if every:

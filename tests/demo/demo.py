@@ -14,6 +14,7 @@ from rich.table import Table
 
 from detectors.events.event import Record
 from detectors.incident import Transition, decode_transition
+from sinks.contract.site_links import incident_url
 from sinks.kafka import clients
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.reading import partitions_of, read_to_end
@@ -105,6 +106,7 @@ class _Demo:
                 self._play(player)
                 status.update("waiting until all messages are delivered")
                 settled = self._settle(stack, player)
+                self._link_pages(stack.job.page_url)
                 if keep and not self._stop.wait(0):
                     status.update("everything is still running; stop it with Ctrl-C")
                     while not self._stop.wait(0.2):
@@ -125,6 +127,7 @@ class _Demo:
         until = "Ctrl-C" if keep else "the end of the demo (until Ctrl-C with --keep)"
         self._console.print(f"You can open these pages until {until}:", highlight=False)
         self._console.print(f"  Slack channel   {stack.slack.url}", highlight=False)
+        self._console.print(f"  status site     {stack.job.page_url}/", highlight=False)
         self._console.print(f"  metrics         {stack.job.page_url}/metrics", highlight=False)
 
     def _play(self, player: "Player") -> None:
@@ -161,6 +164,13 @@ class _Demo:
         elif call.method in _VERBS:
             title = f"#{CHANNEL}: flinkwatch {_VERBS[call.method]}"
             self._console.print(Panel(as_terminal(call.body), title=title, title_align="left", width=_WIDTH))
+
+    def _link_pages(self, site: str) -> None:
+        """The addresses of the incidents' pages, which are open as long as the job runs."""
+        for incident in dict.fromkeys(shown.incident for shown in self._shown if shown.incident):
+            self._console.print(
+                f"Page of the incident: {incident_url(site, incident)}", highlight=False, soft_wrap=True
+            )
 
     def _transitions(self, access: KafkaAccess) -> Transitions:
         """Every transition of the job by incident and number, which the metadata of messages contain."""

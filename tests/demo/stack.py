@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.embedded.broker import Broker
-from tests.embedded.job_process import JobProcess
+from tests.embedded.job_process import JobProcess, free_port
 from tests.fake_slack.server import APP_TOKEN, TOKEN, Call, SlackServer
 
 CHANNEL = "flink-alerts"
@@ -34,7 +34,9 @@ class Stack:
             )
             self.slack = self._exits.enter_context(SlackServer(channels=(CHANNEL,), on_call=self._on_slack_call))
             self.broker = self._exits.enter_context(Broker())
-            self.job = JobProcess(folder, self._configuration(folder), environment=TOKENS)
+            port = free_port()
+            configuration = self._configuration(folder, f"http://127.0.0.1:{port}")
+            self.job = JobProcess(folder, configuration, environment=TOKENS, page_port=port)
             self._exits.callback(self.job.terminate)
         except BaseException:
             self._exits.close()
@@ -46,13 +48,14 @@ class Stack:
     ) -> None:
         self._exits.close()
 
-    def _configuration(self, folder: Path) -> dict[str, Any]:
+    def _configuration(self, folder: Path, site: str) -> dict[str, Any]:
         actions = {"enabled": True, "allowed": ["*"]}
         return {
             "kafka": {"access": {"bootstrap_servers": self.broker.bootstrap}},
             # The player sends the heartbeat, with the recording's time.
             "streaming": {"checkpoint": str(folder / "checkpoint"), "starting_offsets": "earliest", "heartbeat": False},
             "sinks": {
-                "slack": {"enabled": True, "channel": CHANNEL, "base_url": self.slack.base_url, "actions": actions}
+                "slack": {"enabled": True, "channel": CHANNEL, "base_url": self.slack.base_url, "actions": actions},
+                "web": {"external_url": site},
             },
         }

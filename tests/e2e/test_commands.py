@@ -14,6 +14,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from detectors.events.event import Record
+from detectors.incident import Reading
 from detectors.settings.live import CONFIG_KEY, LiveSettings, encode_published, publish
 from sinks.delivery.notification_log import Entry
 from streaming.cli.main import cli
@@ -116,6 +117,34 @@ def test_the_page_of_an_incident_shows_its_changes_its_thresholds_and_what_was_s
     assert [f'id="change-{n}"' in html for n in (1, 2, 3, 4)] == [True, True, True, False]
     assert "slack notified of change 1" in html
     assert re.search(r"late_barrier_acks\.settle</code></th><td>7s<", html)
+
+
+def test_the_doctor_lists_what_the_readings_show_and_a_cluster_that_is_gone_no_more(
+    broker: Broker, config: Path
+) -> None:
+    readings = [
+        Reading(name="flink_info", labels={"cluster": "billing", "version": "1.17.1"}, value=1, at=OPENED_AT),
+        Reading(
+            name="flink_setting_info",
+            labels={"cluster": "billing", "key": "heartbeat.timeout", "value": "10 s"},
+            value=1,
+            at=OPENED_AT,
+        ),
+        Reading(name="flink_info", labels={"cluster": "gone", "version": "1.20.5"}, value=1, at=OPENED_AT),
+    ]
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    for reading in readings:
+        producer.send(f"{NAME}.readings", key=reading.key().encode(), value=msgspec.json.encode(reading))
+    producer.send(f"{NAME}.readings", key=readings[-1].key().encode(), value=None)
+    producer.flush()
+    producer.close()
+    (found,) = json_lines(run("doctor", "--json", "--config", config))
+    assert (found["cluster"], found["version"]) == ("billing", "1.17.1")
+    assert "heartbeat.timeout is 10 s" in [risk["seen"] for risk in found["risks"]]
+    assert "FLINK-33231" in [issue["id"] for issue in found["known_issues"]]
+    listed = run("doctor", "--config", config, "--cluster", "bill*")
+    assert (listed.exit_code, listed.stdout.splitlines()[0].split(":")[0]) == (0, "Cluster billing, Flink 1.17.1")
+    assert run("doctor", "--config", config, "--cluster", "gone").stdout == "No cluster matches gone.\n"
 
 
 def test_an_incident_is_explained_and_exported(broker: Broker, config: Path, tmp_path: Path) -> None:

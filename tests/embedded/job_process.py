@@ -28,8 +28,8 @@ class JobProcessError(RuntimeError):
 class JobProcess:
     """A job with `configuration` (the content of the YAML file) and its files in `folder`.
 
-    `module` is the module that Python runs; tests that instrument the job use another one. The job is killed when this
-    process ends.
+    `page_port` is the port of the HTTP page, 0 for any. `module` is the module that Python runs; tests that instrument
+    the job use another one. The job is killed when this process ends.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class JobProcess:
         *arguments: str,
         environment: Mapping[str, str] | None = None,
         module: str = "streaming",
+        page_port: int = 0,
     ) -> None:
         self.log = folder / "job.log"
         self._config = folder / "flinkwatch.yaml"
@@ -46,7 +47,7 @@ class JobProcess:
         self._module = module
         self._environment = {**os.environ, "PYTHONPATH": str(_PROJECT), **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
-        self.page_port = free_port()
+        self.page_port = page_port or free_port()
         self._config.write_text(yaml.safe_dump(_with_page(configuration, self.page_port)))
 
     @property

@@ -94,7 +94,18 @@ PATTERNS: tuple[LogPattern, ...] = (
     LogPattern(
         "checkpoint_timeout_set", r"Loading configuration property: execution\.checkpointing\.timeout, (?P<value>.+)"
     ),
-    LogPattern("job_restored", rf"Restoring job {JOB} from", since="1.9"),
-    LogPattern("job_restored", rf"Starting job {JOB} from savepoint"),
+    LogPattern(
+        "checkpoint_directory_set",
+        r"Loading configuration property: (?:state\.checkpoints|execution\.checkpointing)\.dir, (?P<directory>.+)",
+        anchor="Loading configuration property: ",
+    ),
+    LogPattern(
+        "checkpoint_storage_set",
+        r"Checkpoint storage is set to '\w+': \(checkpoints \"(?P<directory>[^\"]+)",
+        anchor="Checkpoint storage is set to ",
+        since="1.13",
+    ),
+    LogPattern("job_restored", rf"Restoring job {JOB} from(?:.+ located at (?P<path>\S+?)\.?$)?", since="1.9"),
+    LogPattern("job_restored", rf"Starting job {JOB} from savepoint(?: (?P<path>\S+) \()?"),
     LogPattern("job_restored", "Restoring from latest valid checkpoint", until="1.8"),
 )

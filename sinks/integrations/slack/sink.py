@@ -1,10 +1,12 @@
 """Slack as a sink: one message an incident, edited as it changes, its timeline and charts in its thread."""
 
+from collections.abc import Mapping
 from functools import partial
 
 from msgspec.structs import replace
 
 from sinks.contract.digest import Summary
+from sinks.contract.link_templates import NO_FLINK_UI
 from sinks.contract.outcome import Attachment, Delivered, Found, Outcome, Refused, RetryAfter
 from sinks.contract.overview import ScheduledOverview
 from sinks.contract.phrases import chart_title, ended_at, since
@@ -36,12 +38,19 @@ class SlackSink(EditingSink):
     attachment = "put a picture into its thread"
 
     def __init__(
-        self, config: SlackConfig, client: SlackClient, charts: Charts | None = None, external_url: str = ""
+        self,
+        config: SlackConfig,
+        client: SlackClient,
+        charts: Charts | None = None,
+        external_url: str = "",
+        flink_ui_url: Mapping[str, str] = NO_FLINK_UI,
     ) -> None:
         self._config = config
         self._client = client
         self._charts = Charts(client.upload) if charts is None else charts
-        self._links = Links(config.runbook_base_url, config.dashboard_url, config.explain_url, external_url)
+        self._links = Links(
+            config.runbook_base_url, config.dashboard_url, config.explain_url, external_url, flink_ui_url
+        )
 
     @property
     def traits(self) -> Traits:

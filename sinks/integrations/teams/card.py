@@ -24,6 +24,7 @@ from sinks.contract.phrases import (
     places,
     plain_lines,
     reason,
+    restore_words,
     severity_counts,
     since,
     storm_title,
@@ -157,6 +158,15 @@ def _advice(transition: Transition, scale: float) -> list[Element]:
     return _titled("What to do", transition.advice, int(1200 * scale))
 
 
+def _restore(transition: Transition, scale: float) -> list[Element]:
+    """From what the job can be restored, if it comes to that."""
+    text, path = restore_words(transition)
+    if not text:
+        return []
+    shown = [line(code(path, int(400 * scale)))] if path else []
+    return [*_titled("Restore from", text, int(400 * scale)), *shown]
+
+
 def _known_issue(transition: Transition, scale: float) -> list[Element]:
     issue = transition.known_issue
     if issue is None or transition.transition == "resolved":
@@ -249,6 +259,7 @@ _PARTS = (
     _facts,
     _forecast,
     _advice,
+    _restore,
     _known_issue,
     _evidence,
     _timeline,

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from sinks.contract.digest import Summary
 from sinks.contract.incident_links import IncidentLinks
+from sinks.contract.link_templates import NO_FLINK_UI, FlinkUiUrls
 from sinks.contract.notified import is_line_due, notified_state
 from sinks.contract.outcome import Attachment, Delivered, Outcome, Refused
 from sinks.contract.overview import ScheduledOverview
@@ -31,10 +32,12 @@ _BURST = 5
 class TeamsBotSink(EditingSink):
     """One conversation. What was posted cannot be looked up: a bot may not read a channel."""
 
-    def __init__(self, config: TeamsConfig, client: TeamsClient, external_url: str = "") -> None:
+    def __init__(
+        self, config: TeamsConfig, client: TeamsClient, external_url: str = "", flink_ui: FlinkUiUrls = NO_FLINK_UI
+    ) -> None:
         self._config = config
         self._client = client
-        self._links = _incident_links(config, external_url)
+        self._links = _incident_links(config, external_url, flink_ui)
 
     @property
     def traits(self) -> Traits:
@@ -88,9 +91,9 @@ class TeamsBotSink(EditingSink):
 class TeamsWorkflowSink(Sink):
     """The webhook of a workflow in Power Automate."""
 
-    def __init__(self, config: TeamsConfig, external_url: str = "") -> None:
+    def __init__(self, config: TeamsConfig, external_url: str = "", flink_ui: FlinkUiUrls = NO_FLINK_UI) -> None:
         self._config = config
-        self._links = _incident_links(config, external_url)
+        self._links = _incident_links(config, external_url, flink_ui)
 
     @property
     def traits(self) -> Traits:
@@ -133,8 +136,8 @@ class TeamsWorkflowSink(Sink):
         return Delivered() if answer.ok else classify_failure(answer._replace(body=b""))
 
 
-def _incident_links(config: TeamsConfig, external_url: str) -> IncidentLinks:
-    return IncidentLinks(config.runbook_base_url, config.dashboard_url, config.explain_url, external_url)
+def _incident_links(config: TeamsConfig, external_url: str, flink_ui: FlinkUiUrls) -> IncidentLinks:
+    return IncidentLinks(config.runbook_base_url, config.dashboard_url, config.explain_url, external_url, flink_ui)
 
 
 def _rate(per_minute: int) -> Rate:

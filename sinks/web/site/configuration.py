@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from detectors.detector import DetectorConfig
 from detectors.incident import Transition
+from detectors.incidents.maintenance import MaintenanceWindow
 from detectors.incidents.silences import Silence
 from detectors.settings.live import (
     DetectorSettings,
@@ -17,8 +18,10 @@ from detectors.settings.live import (
     read_change,
 )
 from detectors.settings.overrides import Override, matching, resolve
+from detectors.values.name_pattern import NamePatterns
+from detectors.values.weekly_hours import DAYS
 from sinks.web.page_context import ThresholdInForce
-from sinks.web.site.documents import ConfigurationChange, ConfigurationDocument, Setting, SilenceNow
+from sinks.web.site.documents import ConfigurationChange, ConfigurationDocument, Setting, SilenceNow, WindowNow
 from sinks.web.thresholds import thresholds_of
 
 _CHANGES_SHOWN = 50
@@ -100,6 +103,7 @@ class PublishedSettings:
             detectors=published.detectors,
             overrides=[_override(one) for one in live.overrides],
             silences=[_silence(one) for one in (*live.silences, *self._silences.values()) if one.edges()[1] > now],
+            maintenance=sorted((_window(one, now) for one in live.maintenance), key=lambda one: one.begins),
             changes=list(self._changes)[::-1],
         )
 
@@ -122,9 +126,28 @@ def _override(one: Override) -> dict[str, Any]:
     return one.model_dump(mode="json")
 
 
+def _window(one: MaintenanceWindow, now: int) -> WindowNow:
+    begins, until = next(period for period in one.periods(now) if period[1] > now)
+    days = "every day" if one.days == DAYS else ", ".join(one.days)
+    return WindowNow(
+        begins=begins,
+        until=until,
+        in_force=begins <= now,
+        hours=f"{days} {one.begin:%H:%M} to {one.end:%H:%M} {one.time_zone}",
+        comment=one.comment,
+        matches=_matches(one, one.kinds),
+    )
+
+
 def _silence(one: Silence) -> SilenceNow:
     begins, until = one.edges()
-    matches = {name: pattern for name in _PATTERNS if (pattern := getattr(one, name)) != "*"}
-    if one.kinds != ("*",):
-        matches["kind"] = ", ".join(one.kinds)
+    matches = _matches(one, one.kinds)
     return SilenceNow(id=one.id, begins=begins, until=until, author=one.author, comment=one.comment, matches=matches)
+
+
+def _matches(one: NamePatterns, kinds: tuple[str, ...]) -> dict[str, str]:
+    """The patterns that not every incident matches."""
+    matches = {name: pattern for name in _PATTERNS if (pattern := getattr(one, name)) != "*"}
+    if kinds != ("*",):
+        matches["kind"] = ", ".join(kinds)
+    return matches

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from detectors.incident import Severity, Transition
+from detectors.incident import KnownIssue, Severity, Transition
 from detectors.settings.live import Origin
 from sinks.web.page_context import ThresholdInForce
 
@@ -158,8 +158,22 @@ class DetectorNow(msgspec.Struct, frozen=True, kw_only=True):
     readings: list[ReadingNow]
 
 
+class RiskNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting of Flink that makes incidents likely: what was `seen`, and the kind of incident that it leads to."""
+
+    rule: str
+    seen: str
+    why: str
+    to_do: str
+    runbook: str
+
+
 class ClusterDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster now. `config` is the hash of the configuration in force; `total` counts its readings."""
+    """A cluster now. `config` is the hash of the configuration in force; `total` counts its readings.
+
+    `risks` and `known_issues` may lead to incidents although nothing has happened; `unknown` says what could not be
+    judged. `version` is that of Flink, empty if unknown.
+    """
 
     problem: str | None
     cluster: str
@@ -168,6 +182,10 @@ class ClusterDocument(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     detectors: list[DetectorNow]
     next: str | None
+    version: str
+    risks: list[RiskNow]
+    known_issues: list[KnownIssue]
+    unknown: list[str]
 
 
 class ConfigurationChange(msgspec.Struct, frozen=True):
@@ -186,6 +204,17 @@ class SilenceNow(msgspec.Struct, frozen=True, kw_only=True):
     begins: int
     until: int
     author: str
+    comment: str
+    matches: dict[str, str]
+
+
+class WindowNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A maintenance window as written, and its present or next period. `in_force`: it silences incidents now."""
+
+    begins: int
+    until: int
+    in_force: bool
+    hours: str
     comment: str
     matches: dict[str, str]
 
@@ -212,6 +241,7 @@ class ConfigurationDocument(msgspec.Struct, frozen=True, kw_only=True):
     detectors: dict[str, Any]
     overrides: list[dict[str, Any]]
     silences: list[SilenceNow]
+    maintenance: list[WindowNow]
     changes: list[ConfigurationChange]
 
 

@@ -1,6 +1,6 @@
 """Makes pages from documents. Every page is complete without JavaScript."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Any
 from urllib.parse import quote
@@ -9,7 +9,8 @@ import msgspec
 
 from detectors.incident import SEVERITIES
 from detectors.values.durations import humanize
-from sinks.contract.wording import SEVERITY_WORDS, moment
+from sinks.contract.phrases import issue_address, issue_sentences
+from sinks.contract.wording import SEVERITY_WORDS, moment, runbook_url
 from sinks.web.incident_page import render_incident
 from sinks.web.page_context import EarlierIncident, PageContext, SentNotification
 from sinks.web.site.documents import (
@@ -47,6 +48,7 @@ class PageRequest(msgspec.Struct, frozen=True, kw_only=True):
     now: int
     refreshes: bool = False
     runbook_base_url: str = ""
+    flink_ui_url: Mapping[str, str] = {}
 
     def href(self, *parts: str) -> str:
         """The address of another page, from parts that may contain any text."""
@@ -91,6 +93,7 @@ def incident(document: IncidentDocument, asked: PageRequest) -> str:
         thresholds=document.thresholds,
         incident_address=f"{asked.prefix}/incidents/{{incident}}",
         runbook_base_url=asked.runbook_base_url,
+        flink_ui_url=asked.flink_ui_url,
         navigation=[(label, asked.prefix + path) for label, path in _NAVIGATION],
         notice=document.problem or "",
     )
@@ -112,7 +115,16 @@ def clusters(document: Clusters, asked: PageRequest) -> str:
 
 
 def cluster(document: ClusterDocument, asked: PageRequest) -> str:
-    return _page("cluster.html.j2", asked, document, now_words=now_words, limit_words=limit_words)
+    return _page(
+        "cluster.html.j2",
+        asked,
+        document,
+        now_words=now_words,
+        limit_words=limit_words,
+        runbook_url=runbook_url,
+        issue_address=issue_address,
+        issue_sentences=issue_sentences,
+    )
 
 
 def configuration(document: ConfigurationDocument, asked: PageRequest) -> str:

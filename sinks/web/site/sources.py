@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from detectors.incident import Reading
+from detectors.incidents.known_issues import NO_ISSUES, IssueCatalogue
+from sinks.contract.link_templates import NO_FLINK_UI
 from sinks.prometheus.collector import IncidentCollector
 from sinks.web.site.configuration import PublishedSettings
 from sinks.web.site.documents import Check
@@ -22,6 +24,8 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     incomplete: Callable[[], str | None]
     checks: Callable[[], list[Check]] = list
     runbook_base_url: str = ""
+    flink_ui_url: Mapping[str, str] = NO_FLINK_UI
+    issues: IssueCatalogue = NO_ISSUES
     wall: Callable[[], float] = time.time
 
     def now_ms(self) -> int:

@@ -143,6 +143,7 @@ class StatusSite:
             now=self._sources.now_ms(),
             refreshes=refreshes,
             runbook_base_url=self._sources.runbook_base_url,
+            flink_ui_url=self._sources.flink_ui_url,
         )
         again = (("Refresh", str(pages.REFRESH_S)),) if refreshes and query.refresh != "off" else ()
         return answers.page(route.page(document, asked), headers=again)

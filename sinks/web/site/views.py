@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from detectors.diagnosis.diagnosis import diagnose
+from detectors.diagnosis.known_cluster import KnownCluster, known_clusters
 from sinks.web.site import lookup
 from sinks.web.site.documents import (
     ClusterDocument,
@@ -13,6 +15,7 @@ from sinks.web.site.documents import (
     IncidentDocument,
     OpenIncidents,
     Receivers,
+    RiskNow,
 )
 from sinks.web.site.lookup import OPEN, Where, where
 from sinks.web.site.query import SiteQuery
@@ -101,6 +104,7 @@ def cluster(sources: Sources, name: str, query: SiteQuery, path: str) -> Cluster
         if not readings and not lookup.count(db, Where("cluster = ?", (name,))):
             return None
     shown = readings[query.offset : query.offset + query.limit]
+    found = diagnose(known_clusters(readings).get(name) or KnownCluster(name), sources.issues)
     by_kind = readings_now(shown, lambda job: sources.settings.effective(name, job), sources.now_ms())
     return ClusterDocument(
         problem=sources.problem(),
@@ -110,6 +114,13 @@ def cluster(sources: Sources, name: str, query: SiteQuery, path: str) -> Cluster
         total=len(readings),
         detectors=detectors_now(by_kind, sources.settings.effective(name, ""), opened),
         next=query.next(path, len(readings)),
+        version=found.cluster.version,
+        risks=[
+            RiskNow(rule=rule.name, seen=seen, why=rule.why, to_do=rule.to_do, runbook=rule.runbook)
+            for rule, seen in found.risks
+        ],
+        known_issues=found.issues,
+        unknown=found.unknown,
     )
 
 

@@ -118,7 +118,9 @@ def _stored(incident: str, settings: Settings, timeout: int) -> "tuple[IncidentS
 
     with asking(settings, timeout):
         incidents = IncidentSet(
-            found=stored_transitions(settings.kafka, timeout), runbook_base_url=settings.sinks.slack.runbook_base_url
+            found=stored_transitions(settings.kafka, timeout),
+            runbook_base_url=settings.sinks.slack.runbook_base_url,
+            flink_ui_url=settings.sinks.flink_ui_url,
         )
         chosen = incidents.only(incident)
         try:

@@ -43,6 +43,12 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "host": HOSTS,
     "node": ("tm-1:45454", "tm-2:45454"),
     "address": ADDRESSES,
+    "directory": ("s3://state", "file:///state/checkpoints"),
+    "path": (
+        f"s3://state/{JOBS[0]}/chk-3",
+        "hdfs:///savepoints/savepoint-1-2",
+        "<checkpoint-not-externally-addressable>",
+    ),
     "attempt": ATTEMPTS,
     "failed": ATTEMPTS,
     "task": TASKS,

@@ -125,6 +125,20 @@ def test_selectors_find_the_driver(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
+def test_the_service_of_the_status_site_leads_to_it_and_the_site_answers_under_its_names(
+    name: str, tmp_path: Path
+) -> None:
+    objects = overlay(name)
+    (port,) = find(objects, "Service", "flinkwatch-site")["spec"]["ports"]
+    ports = {p["name"]: p["containerPort"] for p in container(driver(objects))["ports"]}
+    sinks = load(settings_file(objects, tmp_path), {}).sinks
+    assert ports[port["targetPort"]] == sinks.prometheus.port
+    namespace = find(objects, "Namespace")["metadata"]["name"]
+    service = "flinkwatch-site"
+    assert sinks.web.allowed_hosts == (service, f"{service}.{namespace}", f"{service}.{namespace}.svc")
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
 def test_the_network_policy_lets_through_what_the_job_needs(name: str, tmp_path: Path) -> None:
     objects = overlay(name)
     settings = load(settings_file(objects, tmp_path), {})

@@ -24,6 +24,7 @@ from rich.text import Text
 from detectors.incident import Evidence, Transition
 from sinks.secret import Secret
 from streaming.cli import replay_report
+from streaming.cli.replay_report import NO_REPORT_LINKS
 from streaming.logs import configure_logs
 from streaming.terminal import Console, echo, echo_json, printable
 from tests.demo.terminal_message import as_terminal
@@ -75,7 +76,7 @@ def test_a_replay_commands_nothing(text: str) -> None:
         patch.setattr(sys, "stdout", out)
         scribe = replay_report.IncidentLog()
         scribe.take(hostile_transition(text))
-        replay_report.print_incidents(scribe.incidents(), replay_report.UTC_CLOCK, (), {})
+        replay_report.print_incidents(scribe.incidents(), replay_report.UTC_CLOCK, (), lambda _: NO_REPORT_LINKS)
         replay_report.print_timeline(scribe.timeline, replay_report.UTC_CLOCK)
     assert commands(out.getvalue()) == []
 

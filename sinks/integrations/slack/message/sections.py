@@ -12,6 +12,7 @@ from sinks.contract.phrases import (
     place,
     places,
     reason,
+    restore_words,
     since,
     times,
     title,
@@ -25,11 +26,13 @@ from sinks.integrations.slack.message.phrases import codes, identity, kind
 _HEADER_LIMIT = 150
 _EVIDENCE_LINES = 5
 _TIMELINE_LINES = 8
+# Slack's limit for one section. The last one is the cause, which the header has too.
+_MOST_FIELDS = 10
 
 
 def sections(transition: Transition, links: Links, note: str, scale: float) -> list[Block]:
     """All sections of a message. `scale` is the share of its character limit that each may use."""
-    parts = (_silence, _summary, _late, _fields, _forecast, _advice, _known_issue, _evidence, _timeline)
+    parts = (_silence, _summary, _late, _fields, _forecast, _advice, _restore, _known_issue, _evidence, _timeline)
     header: Block = {"type": "header", "text": plain_object(plain(title(transition), _HEADER_LIMIT))}
     noted = [section(f"\N{BLACK RIGHTWARDS ARROWHEAD} {prose(note, 300)}")] if note else []
     shown = [block for part in parts for block in part(transition, scale)]
@@ -71,7 +74,8 @@ def _fields(transition: Transition, scale: float) -> list[Block]:
     limit = int(200 * scale)
     fields = [(label, codes(names, limit)) for label, names in places(transition)]
     fields += [(label, prose(words, 200)) for label, words in times(transition)]
-    return [{"type": "section", "fields": [mrkdwn(f"*{label}*\n{value}") for label, value in fields if value]}]
+    shown = [mrkdwn(f"*{label}*\n{value}") for label, value in fields if value]
+    return [{"type": "section", "fields": shown[:_MOST_FIELDS]}]
 
 
 def _forecast(transition: Transition, scale: float) -> list[Block]:
@@ -83,6 +87,13 @@ def _advice(transition: Transition, scale: float) -> list[Block]:
     if not transition.advice or transition.transition == "resolved":
         return []
     return [section(f"*What to do*\n{prose(transition.advice, int(1200 * scale))}")]
+
+
+def _restore(transition: Transition, scale: float) -> list[Block]:
+    """From what the job can be restored, if it comes to that."""
+    words, path = restore_words(transition)
+    shown = f"\n`{code(path, int(320 * scale))}`" if path else ""
+    return [section(f"*Restore from*\n{prose(words, 400)}{shown}")] if words else []
 
 
 def _known_issue(transition: Transition, scale: float) -> list[Block]:

@@ -59,6 +59,22 @@ def test_the_setting_reaches_every_receiver(monkeypatch: pytest.MonkeyPatch, out
         assert [PAGE.encode() in body for body in sent] == [bool(outside)] * 5
 
 
+def test_slack_and_the_webhook_link_to_flink_s_ui(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", TOKEN)
+    with Receiver() as receiver, SlackServer() as slack:
+        sinks = Sinks.model_validate(
+            {
+                "flink_ui_url": {"prod-*": "https://flink.example.org/{cluster}/#/job/{job_id}"},
+                "slack": {"enabled": True, "channel": "flink-alerts", "base_url": slack.base_url},
+                "webhook": {"enabled": True, "url": f"{receiver.url}/in"},
+            }
+        )
+        for one in make_receivers(sinks):
+            one.sink.send(Notification(transition=make_transition()))
+        sent = [receiver.received[0].body, msgspec.json.encode(slack.parents()[0].blocks)]
+        assert [b"https://flink.example.org/prod-eu/#/job/a1b2c3" in body for body in sent] == [True, True]
+
+
 def test_the_webhook_has_the_page_in_its_json() -> None:
     with Receiver() as receiver:
         sink = WebhookSink(WebhookConfig(enabled=True, url=f"{receiver.url}/in", timeout="10s"), OUTSIDE)

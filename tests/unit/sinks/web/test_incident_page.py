@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.incident import KnownIssue, LateArrival, Silenced
+from detectors.incident import KnownIssue, LateArrival, RestorePoint, Silenced
 from sinks.contract import phrases
 from sinks.contract.wording import moment
 from sinks.web.incident_page import render_incident
@@ -105,6 +105,17 @@ def test_each_change_opens_to_what_was_known_then() -> None:
 
 def test_a_step_shows_advice_only_when_it_is_new() -> None:
     assert Page(render_incident(chain())).text.count("What to do:") == 1
+
+
+def test_what_to_do_ends_with_the_checkpoint_to_restore_from_and_flink_s_ui() -> None:
+    point = RestorePoint(OPENED_AT, "s3://state/a1b2c3/chk-7", 7)
+    context = PageContext(flink_ui_url={"prod-*": "https://flink.example.org/#/job/{job_id}"})
+    html = render_incident([make_transition(restore_from=point)], context)
+    assert "Restore from Checkpoint 7, completed at 14:03:00 UTC." in Page(html).text
+    assert "<code>s3://state/a1b2c3/chk-7</code>" in html
+    assert '<a href="https://flink.example.org/#/job/a1b2c3">Flink UI</a>' in html
+    without = render_incident([make_transition()])
+    assert ("Restore from" in without, "Flink UI" in without) == (False, False)
 
 
 def test_a_resolved_incident_asks_for_nothing_now() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from detectors.incident import Reading, Transition
+from detectors.incidents.known_issues import NO_ISSUES, IssueCatalogue
 from detectors.settings.live import CONFIG_KEY, LiveSettings, encode_published, publish
 from sinks.prometheus.collector import IncidentCollector
 from sinks.web.site.configuration import PublishedSettings
@@ -25,7 +26,9 @@ DAY_MS = 86_400_000
 class FilledSite:
     """`problem` and `incomplete` are what the feed would report."""
 
-    def __init__(self, folder: Path, live: LiveSettings | None = None, **config: Any) -> None:
+    def __init__(
+        self, folder: Path, live: LiveSettings | None = None, issues: IssueCatalogue = NO_ISSUES, **config: Any
+    ) -> None:
         self.store = IncidentStore(14 * DAY_MS, folder=folder, wall=lambda: NOW / 1000)
         self.store.open()
         self.collector = IncidentCollector()
@@ -41,6 +44,7 @@ class FilledSite:
             problem=lambda: self.problem,
             incomplete=lambda: self.incomplete,
             checks=lambda: [Check("query", None), Check("delivery", "3 on slack")],
+            issues=issues,
             wall=lambda: NOW / 1000,
         )
         self.site = StatusSite(WebConfig(**config), "0.0.0.0", self.sources)
@@ -65,9 +69,9 @@ class FilledSite:
         self.store.notified(LoggedNotification(receiver=receiver, incident=incident, **given))
         self.store.commit()
 
-    def read(self, name: str, value: float, **labels: str) -> None:
+    def read(self, name: str, number: float, /, **labels: str) -> None:
         """A reading arrives."""
-        reading = Reading(name=name, labels={"cluster": "prod-eu"} | labels, value=value, at=NOW)
+        reading = Reading(name=name, labels={"cluster": "prod-eu"} | labels, value=number, at=NOW)
         self.collector.show_reading(reading.key(), reading)
 
     def get(self, address: str, **headers: str) -> HttpResponse:

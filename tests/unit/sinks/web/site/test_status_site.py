@@ -12,6 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from detectors.incident import Silenced
+from detectors.incidents.known_issues import IssueCatalogue, IssueEntry
 from detectors.incidents.silences import Silence
 from detectors.settings.live import SILENCE_KEY, LiveSettings, publish_silence
 from sinks.web.site.documents import ALL
@@ -166,6 +167,65 @@ def test_the_configuration_in_force_since_when_with_silences_and_changes(tmp_pat
     page = text_of(site.html("/config"))
     assert "in force since 2026-02-28 14:03:00 UTC (25 h ago), published by ann (file)" in page
     site.store.close()
+
+
+def test_maintenance_windows_have_their_present_or_next_period_the_present_one_first(tmp_path: Path) -> None:
+    windows = [
+        {"cluster": "prod-*", "begin": "02:00", "end": "04:00", "days": ["wed"], "comment": "node patching"},
+        {"begin": "15:00", "end": "16:30", "time_zone": "Europe/London", "comment": "redeploy <b>"},
+    ]
+    site = FilledSite(tmp_path, LiveSettings.model_validate({"maintenance": windows}))
+    now, later = site.json("/config")["maintenance"]
+    assert (now["in_force"], now["matches"], now["until"] - NOW) == (True, {}, 87 * 60_000)
+    assert (later["in_force"], later["matches"]) == (False, {"cluster": "prod-*"})
+    page = text_of(site.html("/config"))
+    assert "every day 15:00 to 16:30 Europe/London everything in force until 2026-03-01 16:30:00 UTC" in page
+    assert "wed 02:00 to 04:00 UTC cluster prod-* 2026-03-04 02:00:00 UTC to 2026-03-04 04:00:00 UTC" in page
+    assert "redeploy <b>" not in site.html("/config")
+    site.store.close()
+
+
+LEAK = IssueEntry.model_validate(
+    {
+        "id": "FLINK-33231",
+        "title": "KafkaSource leaks entries",
+        "signature": [{"kinds": ["zero_input_leak"]}],
+        "affected": [{"since": "1.13", "before": "1.18"}],
+        "fixed_in": "flink-connector-kafka 3.0.1",
+        "workaround": "Send a heartbeat record.",
+        "link": "https://issues.apache.org/jira/browse/FLINK-33231",
+    }
+)
+
+
+@pytest.mark.parametrize(("version", "issues"), [("1.17.1", ["FLINK-33231"]), ("1.20.5", [])])
+def test_a_cluster_lists_the_settings_and_known_issues_that_make_incidents_likely(
+    tmp_path: Path, version: str, issues: list[str]
+) -> None:
+    site = FilledSite(tmp_path, issues=IssueCatalogue((LEAK,), "h"))
+    site.read("flink_info", 1, version=version)
+    site.read("flink_setting_info", 1, key="heartbeat.timeout", value="10000")
+    document = site.json("/clusters/prod-eu")
+    assert document["version"] == version
+    (risk,) = (risk for risk in document["risks"] if risk["rule"] == "heartbeat-shorter-than-pauses")
+    assert risk["seen"] == "heartbeat.timeout is 10 s"
+    assert [issue["id"] for issue in document["known_issues"]] == issues
+    html = site.html("/clusters/prod-eu")
+    assert f"Before it happens What makes incidents likely here with Flink {version}" in text_of(html)
+    assert "heartbeat.timeout is 10 s." in text_of(html)
+    assert [LEAK.link in html] == [bool(issues)]
+    assert site.json("/incidents")["total"] == 0
+    site.store.close()
+
+
+def test_what_is_not_known_of_a_cluster_is_no_risk(filled: FilledSite) -> None:
+    filled.read("gc_time_ratio", 0.01)
+    document = filled.json("/clusters/prod-eu")
+    assert (document["risks"], document["known_issues"], document["version"]) == ([], [], "")
+    assert [sentence.split(" unknown")[0] for sentence in document["unknown"]] == [
+        "Flink's version is",
+        "The settings are",
+    ]
 
 
 def test_receivers_show_what_failed_what_waits_and_the_checks(filled: FilledSite) -> None:

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from sinks.contract.link_templates import flink_ui_url
 from sinks.integrations.alertmanager import alert
 from sinks.integrations.slack.message.links import Links
 from sinks.integrations.slack.settings import SlackConfig
-from tests.unit.sinks.samples import OPENED_AT, SINCE, make_transition
+from sinks.settings import Sinks
+from tests.unit.sinks.samples import OPENED_AT, SINCE, late_acks_finding, make_transition, overdue_finding
 
 GRAFANA = "https://grafana.example.org/d/flink?var-job={job}&var-cluster={cluster}&from={from}&to={to}"
 
@@ -38,6 +40,38 @@ def test_a_runbook_is_linked_for_a_kind_and_for_nothing_else() -> None:
     assert links.of(make_transition(cause="../../evil?x=|y"), 0, 0) == []
 
 
+UI = "https://flink.example.org/{cluster}/#/job/{job_id}/checkpoints?tm={tm}&host={host}&kind={kind}"
+
+
+def test_flink_s_ui_is_that_of_the_first_pattern_that_matches_the_cluster() -> None:
+    urls = Sinks.model_validate({"flink_ui_url": {"prod-eu": UI, "prod-*": "https://other.example.org"}}).flink_ui_url
+    late = make_transition(cause="late_barrier_acks", findings=[overdue_finding(), late_acks_finding()])
+    assert Links(flink_ui_url=urls).of(late, 0, 0) == [
+        (
+            "<https://flink.example.org/prod-eu/#/job/a1b2c3/checkpoints?tm=container_e21_1772_0001_01_000007"
+            "&amp;host=node-17&amp;kind=late_barrier_acks|Flink UI>"
+        )
+    ]
+    assert Links(flink_ui_url=urls).of(make_transition(cluster="prod-us"), 0, 0) == [
+        "<https://other.example.org|Flink UI>"
+    ]
+    assert Links(flink_ui_url=urls).of(make_transition(cluster="test"), 0, 0) == []
+
+
+@pytest.mark.parametrize("template", [UI, GRAFANA.replace("{job}", "{tm}")])
+def test_a_link_is_left_out_if_the_incident_has_no_value_for_it(template: str) -> None:
+    assert Links(dashboard_url=template, explain_url=template).of(make_transition(), 0, 0) == []
+
+
+@given(st.text(min_size=1))
+def test_no_name_leads_to_another_host_or_path(name: str) -> None:
+    address = flink_ui_url({"*": "https://flink.example.org/{cluster}/x"}, make_transition(cluster=name))
+    if name in (".", ".."):
+        assert address == ""
+    else:
+        assert re.fullmatch(r"https://flink\.example\.org/[\w.~%-]+/x", address, re.ASCII)
+
+
 @given(st.text(), st.integers(-(2**63), 2**63))
 def test_no_name_ends_a_link_or_is_too_long_for_one(name: str, time: int) -> None:
     links = Links("https://example.org", GRAFANA, "https://example.org/?q={incident}")
@@ -63,3 +97,5 @@ def test_no_name_ends_a_link_or_is_too_long_for_one(name: str, time: int) -> Non
 def test_an_address_that_cannot_be_filled_is_refused_at_start(setting: str, address: str, why: str) -> None:
     with pytest.raises(ValidationError, match=re.escape(why)):
         SlackConfig.model_validate({setting: address})
+    with pytest.raises(ValidationError, match=re.escape(why)):
+        Sinks.model_validate({"flink_ui_url": {"*": address}})

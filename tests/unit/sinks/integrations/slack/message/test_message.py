@@ -10,8 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.incident import Evidence, Finding, Forecast, KnownIssue, LateArrival, Recurrence, Silenced, Transition
+from detectors.incident import (
+    Evidence,
+    Finding,
+    Forecast,
+    KnownIssue,
+    LateArrival,
+    Recurrence,
+    RestorePoint,
+    Silenced,
+    Transition,
+)
 from detectors.patterns.keep_state import keep_state
+from sinks.contract.phrases import DELETED_WITH_JOB, places, restore_words
 from sinks.contract.wording import clock_time, kind_words, moment, with_words
 from sinks.integrations.slack.message.blocks import MESSAGE_LIMIT, Message
 from sinks.integrations.slack.message.escape import code, plain, prose
@@ -108,6 +119,10 @@ CASES = {
         at=OPENED_AT + 7_200_000,
         reason="the silence ended and the incident is still open",
         silenced_before=SILENCE,
+    ),
+    "restore": make_transition(
+        cause="restart_loop",
+        restore_from=RestorePoint(OPENED_AT - 600_000, "s3://flink-state/a1b2c3/chk-4710", 4710),
     ),
     "late": make_transition(late=LateArrival(OPENED_AT - 7_320_000, OPENED_AT - 7_200_000, OPENED_AT)),
 }
@@ -433,7 +448,52 @@ def transitions(draw: st.DrawFn) -> Transition:
         silenced_before=draw(st.none() | st.builds(Silenced, NASTY, TIMES, NASTY, NASTY)),
         **{name: draw(NASTY) for name in ("incident", "cluster", "cause", "summary", "advice", "reason", "config")},
         job_name=draw(NASTY),
+        job_id=draw(NASTY),
+        restore_from=RestorePoint(OPENED_AT, draw(NASTY), draw(st.sampled_from([-1, 7]))),
     )
+
+
+@pytest.mark.parametrize(
+    ("point", "words"),
+    [
+        (RestorePoint(OPENED_AT, "s3://state/chk-7", 7, retained=True), "Checkpoint 7, completed at 14:03:00 UTC."),
+        (
+            RestorePoint(OPENED_AT, "s3://state/chk-7", 7),
+            f"Checkpoint 7, completed at 14:03:00 UTC. {DELETED_WITH_JOB}",
+        ),
+        (
+            RestorePoint(OPENED_AT, "s3://state/savepoint-1", retained=True, restored=True),
+            "The savepoint, from which the job started at 14:03:00 UTC; none has completed since.",
+        ),
+        (
+            RestorePoint(OPENED_AT, "", 7, retained=True),
+            "Checkpoint 7, completed at 14:03:00 UTC. Its path is not in the logs: see the job's page of checkpoints.",
+        ),
+    ],
+)
+def test_the_checkpoint_to_restore_from_has_its_path_and_a_warning_unless_it_is_kept(
+    point: RestorePoint, words: str
+) -> None:
+    assert restore_words(make_transition(restore_from=point)) == (words, point.path)
+    blocks = json.dumps(msgspec.to_builtins(render(make_transition(restore_from=point))))
+    assert point.path in blocks
+    assert f"{words} {point.path}".strip() in render_plain(make_transition(restore_from=point)).text
+
+
+def test_a_host_and_a_task_as_logs_and_metrics_write_them_are_named_once() -> None:
+    written = [
+        late_acks_finding(entity={"host": "hadoop_w23", "task": "Pending____Emit", "tm_id": "tm_1"}),
+        overdue_finding(entity={"host": "hadoop-w23", "task": "Pending -> Emit", "tm_id": "tm_2"}),
+    ]
+    found = dict(places(make_transition(findings=written)))
+    assert (found["Host"], found["Task"]) == (["hadoop-w23"], ["Pending -> Emit"])
+    assert found["TaskManager"] == ["tm_1", "tm_2"]
+
+
+def test_a_resolved_incident_has_nothing_to_restore() -> None:
+    point = RestorePoint(OPENED_AT, "s3://state/chk-7", 7)
+    assert restore_words(make_transition(transition="resolved", restore_from=point)) == ("", "")
+    assert restore_words(make_transition()) == ("", "")
 
 
 @settings(max_examples=150, deadline=None)

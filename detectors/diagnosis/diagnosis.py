@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple
 
+from detectors.diagnosis.known_cluster import KnownCluster
+from detectors.diagnosis.setting_rules import RULES, SettingRule
 from detectors.incident import KnownIssue
 from detectors.incidents.known_issues import IssueCatalogue, possible
-from streaming.inspection.known_cluster import KnownCluster
-from streaming.inspection.setting_rules import RULES, SettingRule
 
 
 class Risk(NamedTuple):

@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from detectors.diagnosis.known_cluster import KnownCluster
 from detectors.flink.flink_settings import CHECKPOINT_TIMEOUT
 from detectors.values.durations import humanize
 from detectors.values.sizes import si
-from streaming.inspection.known_cluster import KnownCluster
 
 _HEARTBEAT, _DEFAULT_HEARTBEAT_MS = "heartbeat.timeout", 50_000
 _SHORT_HEARTBEAT_MS = 30_000

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from detectors.diagnosis.known_cluster import KnownCluster, known_clusters
+from detectors.diagnosis.setting_rules import RULES, memory_bytes
 from detectors.events.vocabulary.flink_settings import SETTINGS
 from detectors.flink.flink_settings import CHECKPOINT_TIMEOUT
 from detectors.incident import Reading
-from streaming.inspection.known_cluster import KnownCluster, known_clusters
-from streaming.inspection.setting_rules import RULES, memory_bytes
 
 PROJECT = Path(__file__).parents[4]
 SLOTS = {"taskmanager.numberOfTaskSlots": "2"}
