@@ -13,12 +13,15 @@ from sinks.prometheus.http_server import PrometheusConfig
 from sinks.routing import Routing
 from sinks.web.site.settings import WebConfig
 
+LIVE = ("routing", "slack.actions.mention")
+"""The settings that are reloaded without a restart."""
+
 SLACK = "slack"
 """The receiver of Slack's own channel; others are `slack:<channel>`."""
 
 
 class Sinks(BaseModel):
-    """Where incidents and readings are sent. A change needs a restart."""
+    """Where incidents and readings are sent. A change of LIVE applies at once, any other needs a restart."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,13 +53,28 @@ class Sinks(BaseModel):
         }
         return tuple(name for name, on in found.items() if on)
 
+    def reloaded(self, changed: "Sinks") -> "Sinks":
+        """These settings with the live ones of `changed`.
+
+        Raises ValueError if the changed routes name a receiver that is not enabled here.
+        """
+        actions = self.slack.actions.model_copy(update={"mention": changed.slack.actions.mention})
+        slack = self.slack.model_copy(update={"actions": actions})
+        merged = self.model_copy(update={"routing": changed.routing, "slack": slack})
+        _check_receivers(merged)
+        return merged
+
     @model_validator(mode="after")
     def _receivers_exist(self) -> Self:
-        enabled = self.enabled()
-        for receiver in self.routing.receivers(enabled):
-            kind, colon, channel = receiver.partition(":")
-            if kind not in enabled or (colon and (kind != SLACK or not channel)):
-                allowed = [*enabled, *(["slack:<channel>"] if SLACK in enabled else [])]
-                there_are = ", ".join(allowed) or "none"
-                raise ValueError(f"routing names {receiver!r}, which is not an enabled receiver; enabled: {there_are}")
+        _check_receivers(self)
         return self
+
+
+def _check_receivers(sinks: Sinks) -> None:
+    enabled = sinks.enabled()
+    for receiver in sinks.routing.receivers(enabled):
+        kind, colon, channel = receiver.partition(":")
+        if kind not in enabled or (colon and (kind != SLACK or not channel)):
+            allowed = [*enabled, *(["slack:<channel>"] if SLACK in enabled else [])]
+            there_are = ", ".join(allowed) or "none"
+            raise ValueError(f"routing names {receiver!r}, which is not an enabled receiver; enabled: {there_are}")

@@ -77,4 +77,4 @@ def deliver(config_file: Path | None) -> None:
     stop.install()
     from streaming.job.deliver import run_delivery
 
-    run_delivery(settings_of(config_file), stop)
+    run_delivery(settings_of(config_file), stop, config_path(config_file))
