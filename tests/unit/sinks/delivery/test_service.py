@@ -52,7 +52,8 @@ class Loops:
         monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
         monkeypatch.setattr("sinks.delivery.service.time", SimpleNamespace(monotonic=lambda: self.now))
         monkeypatch.setattr("sinks.delivery.service.deliver_incidents", self._deliver)
-        monkeypatch.setattr("sinks.delivery.service.CollectorFeed.run", lambda _, stop: stop.wait())
+        for feed in ("service.CollectorFeed", "slack_actions.FeedbackFeed"):
+            monkeypatch.setattr(f"sinks.delivery.{feed}.run", lambda _, stop: stop.wait())
         self._threading = SimpleNamespace(Thread=threading.Thread, Event=lambda: self.stop)
         monkeypatch.setattr("sinks.delivery.service.threading", self._threading)
 
