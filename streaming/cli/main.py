@@ -15,7 +15,7 @@ _LATER = {
     "doctor": "streaming.cli.doctor:doctor",
     "explain": "streaming.cli.incidents.explain:explain",
     "feedback": "streaming.cli.incidents.feedback:feedback",
-    "incident": "streaming.cli.incidents.export:incident",
+    "incident": "streaming.cli.incidents.incident:incident",
     "inputs": "streaming.cli.inputs:inputs",
     "metrics": "streaming.cli.reference:metrics",
     "overview": "streaming.cli.incidents.overview:overview",

@@ -68,8 +68,8 @@ def add(
 ) -> None:
     """Mute notifications of matching incidents.
 
-    An incident matches if all given patterns match; --all matches every incident; --incident stands for the kind,
-    cluster and job of an open incident.
+    An incident matches if all given patterns match; --all matches every incident; --incident replaces patterns
+    by the kind, cluster and job of an open incident.
 
     Prints the silence's id, for `silence expire`, and the open incidents that it matches.
     """
@@ -136,7 +136,7 @@ def _check_alone(everything: bool, fields: Mapping[str, Any]) -> None:
     given = [option for option, value in patterns.items() if value != _ANY]
     given += ["--kind"] * (fields["kinds"] != (_ANY,)) + ["--all"] * everything
     if given:
-        raise ConfigError(f"--incident stands for the incident's kind, cluster and job. Remove {', '.join(given)}")
+        raise ConfigError(f"--incident already names the kind, cluster and job. Remove {', '.join(given)}")
 
 
 def _check_extent(is_everything: bool, everything: bool) -> None:
