@@ -246,3 +246,9 @@ def _configuration() -> Iterator[Panel]:
     yield word(
         "Configuration hash", "The hash of the configuration in force.", f"max by (hash) ({_of('config_info')})", "hash"
     )
+    yield word(
+        "Hash of the routes",
+        "The hash of the routes, quiet hours and mentions in force. Several values: deliverers read different files.",
+        f"max by (hash) ({_of('routing_info')})",
+        "hash",
+    )

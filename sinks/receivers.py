@@ -2,10 +2,11 @@
 
 import re
 import time
-from functools import partial
+from collections.abc import Collection
 
 from sinks.contract.receiver import Receiver
 from sinks.contract.sink import Sink
+from sinks.in_force import SinksInForce
 from sinks.integrations.alertmanager import AlertmanagerSink
 from sinks.integrations.pagerduty import PagerDutySink
 from sinks.integrations.slack.client import SlackClient
@@ -19,13 +20,20 @@ from sinks.settings import TEAMS, Sinks
 _CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{8,}")
 
 
-def make_receivers(sinks: Sinks) -> tuple[Receiver, ...]:
-    """One for each enabled sink and for each channel that a route or an overview names."""
-    return tuple(_receiver(name, sinks) for name in sinks.receivers())
+def make_receivers(
+    sinks: Sinks, in_force: SinksInForce | None = None, existing: Collection[str] = ()
+) -> tuple[Receiver, ...]:
+    """One for each enabled sink and for each channel that a route or an overview names, without the `existing` ones.
+
+    They ask `in_force` for routes, quiet hours and mentions; without it these stay as in `sinks`.
+    """
+    current = SinksInForce(sinks) if in_force is None else in_force
+    names = (name for name in sinks.receivers() if name not in existing)
+    return tuple(_receiver(name, sinks, current) for name in names)
 
 
-def _receiver(name: str, sinks: Sinks) -> Receiver:
-    sink, channel = _sink(name, sinks)
+def _receiver(name: str, sinks: Sinks, in_force: SinksInForce) -> Receiver:
+    sink, channel = _sink(name, sinks, in_force)
     return Receiver(
         name=name,
         sink=sink,
@@ -33,12 +41,13 @@ def _receiver(name: str, sinks: Sinks) -> Receiver:
         digest_above=sinks.teams.digest_above if name.partition(":")[0] == TEAMS else sinks.slack.digest_above,
         overviews=tuple(schedule for schedule in sinks.overviews if name in schedule.to),
         remind_after=sinks.slack.actions.remind_after,
-        is_target=lambda transition: name in sinks.routing.targets(transition, sinks.enabled()),
-        quiet_until=partial(sinks.routing.quiet_until, name),
+        is_target=lambda transition: name in in_force.now.routing.targets(transition, in_force.now.enabled()),
+        quiet_until=lambda transition, now: in_force.now.routing.quiet_until(name, transition, now),
+        routes_version=lambda: in_force.version,
     )
 
 
-def _sink(name: str, sinks: Sinks) -> tuple[Sink, str]:
+def _sink(name: str, sinks: Sinks, in_force: SinksInForce) -> tuple[Sink, str]:
     external_url, flink_ui = sinks.web.external_url, sinks.flink_ui_url
     match name:
         case "webhook":
@@ -52,7 +61,14 @@ def _sink(name: str, sinks: Sinks) -> tuple[Sink, str]:
         return _teams(sinks, channel), ""
     channel = channel or sinks.slack.channel
     config = sinks.slack.model_copy(update={"channel": channel})
-    return SlackSink(config, SlackClient(config), external_url=external_url, flink_ui_url=flink_ui), channel
+    slack = SlackSink(
+        config,
+        SlackClient(config),
+        external_url=external_url,
+        flink_ui_url=flink_ui,
+        mention=lambda: in_force.now.slack.actions.mention,
+    )
+    return slack, channel
 
 
 def _teams(sinks: Sinks, conversation: str) -> Sink:

@@ -48,7 +48,7 @@ class QuietHours(WeeklyHours):
 
 
 class Routing(_RoutingSection):
-    """Which receivers are notified of an incident, and when. A change needs a restart."""
+    """Which receivers are notified of an incident, and when. A change applies to new messages at once."""
 
     routes: tuple[Route, ...] = Field(
         default=(),

@@ -17,13 +17,16 @@ from sinks.prometheus.http_server import PrometheusConfig
 from sinks.routing import Routing
 from sinks.web.site.settings import WebConfig
 
+LIVE = ("routing", "slack.actions.mention")
+"""The settings that are reloaded without a restart."""
+
 SLACK, TEAMS = "slack", "teams"
 """The receivers of their own channel; others are `slack:<channel>` and `teams:<conversation>`."""
 _ALERTS_ONLY = ("alertmanager", "pagerduty")
 
 
 class Sinks(BaseModel):
-    """Where incidents and readings are sent. A change needs a restart."""
+    """Where incidents and readings are sent. A change of LIVE applies at once, any other needs a restart."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -88,11 +91,20 @@ class Sinks(BaseModel):
         enabled, channels = self.enabled(), self._with_channels()
         return [*enabled, *(channels[kind] for kind in enabled if kind in channels)]
 
+    def reloaded(self, changed: "Sinks") -> "Sinks":
+        """These settings with the live ones of `changed`.
+
+        Raises ValueError if the changed routes name a receiver that is not enabled here.
+        """
+        actions = self.slack.actions.model_copy(update={"mention": changed.slack.actions.mention})
+        slack = self.slack.model_copy(update={"actions": actions})
+        merged = self.model_copy(update={"routing": changed.routing, "slack": slack})
+        merged.check_routes()
+        return merged
+
     @model_validator(mode="after")
     def _receivers_exist(self) -> Self:
-        enabled = self.enabled()
-        for receiver in self.routing.receivers(enabled):
-            self._check_receiver(receiver, enabled, "routing names")
+        self.check_routes()
         return self
 
     @model_validator(mode="after")
@@ -110,6 +122,12 @@ class Sinks(BaseModel):
                     )
                 self._check_receiver(receiver, self.enabled(), f"overviews: {schedule.name!r} names")
         return self
+
+    def check_routes(self) -> None:
+        """Raises ValueError if a route names a receiver that is not enabled."""
+        enabled = self.enabled()
+        for receiver in self.routing.receivers(enabled):
+            self._check_receiver(receiver, enabled, "routing names")
 
     def _check_receiver(self, receiver: str, enabled: tuple[str, ...], named: str) -> None:
         kind, colon, channel = receiver.partition(":")

@@ -16,19 +16,26 @@ from pydantic import ValidationError
 from detectors.engine import bisect_failures, late_partitions
 from detectors.engine import entries_cut as cut
 from detectors.engine.bisect_failures import FailedEvent
+from detectors.engine.engine import Engine
 from detectors.engine.engines import Configuration
 from detectors.engine.entries_cut import EntriesCut
-from detectors.engine.fold import DroppedState, MayWait, arrival
+from detectors.engine.fold import DroppedState, MayWait, arrival, resolve
 from detectors.engine.host_clock import HeartbeatClock
 from detectors.engine.late_partitions import PartitionOrder, StreamClocks
 from detectors.engine.not_understood import Recognition
-from detectors.engine.state import StateVersionError
+from detectors.engine.state import StateVersionError, decode_state, encode_state
 from detectors.events.event import Event, MetricEvent
 from detectors.events.vocabulary.container_metrics import only_containers
 from detectors.incident import Reading, Transition
 from detectors.incidents.known_issues import IssueCatalogue
 from detectors.incidents.silences import MAX_SILENCES, Silence
-from detectors.settings.live import LiveSettings, PublishedConfiguration, PublishedSilence, settings_hash
+from detectors.settings.live import (
+    LiveSettings,
+    PublishedConfiguration,
+    PublishedResolution,
+    PublishedSilence,
+    settings_hash,
+)
 from detectors.values.bounded import put_bounded
 
 INDEX_VERSION = 2
@@ -61,6 +68,7 @@ class BucketIndex(msgspec.Struct):
     counts understood records. `ignored` counts entries of collectors' records that are passed over, by topic and
     reason. `front` is the time that the most advanced partition has reached, `orders` the late partitions that clusters
     wait for and the waiting events, and `heartbeat_clock` the state of the driver's clock.
+    `resolutions` are the incidents to end in the next step, by cluster.
     `catching_up` is set if the last batch left records unread: the next records may then be late because of the reader.
     """
 
@@ -80,6 +88,7 @@ class BucketIndex(msgspec.Struct):
     heartbeat_clock: HeartbeatClock = msgspec.field(default_factory=HeartbeatClock)
     catching_up: bool = False
     ignored: dict[str, dict[str, int]] = {}
+    resolutions: dict[str, list[PublishedResolution]] = {}
 
     def go_back(self, clock: int) -> None:
         """Set the clock of every cluster back to `clock`, because a host with a wrong clock had driven it ahead."""
@@ -111,6 +120,11 @@ class BucketIndex(msgspec.Struct):
             known = {i: s for i, s in known.items() if s.ends() > self.clock}
         self.silences = dict(islice(known.items(), MAX_SILENCES))
         return len(known) - len(self.silences)
+
+    def resolve(self, asked: Iterable[PublishedResolution]) -> None:
+        """End incidents of this bucket's clusters in the next step."""
+        for one in asked:
+            self.resolutions.setdefault(one.last.cluster, []).append(one)
 
     def config_hash(self) -> str:
         """The hash of the settings in force."""
@@ -205,12 +219,32 @@ def step(
         by_cluster.setdefault(event.cluster, []).append(event)
     _drop_strangers(index, store, by_cluster)
     output = BucketOutput([], [], [], [], _refused(index, store, by_cluster), [], [])
+    asked, index.resolutions = index.resolutions, {}
+    for cluster, resolutions in asked.items():
+        at = min(since, late_partitions.cluster_clock(index.orders, cluster, clocks))
+        if _resolve(store, configuration.engine(cluster), cluster, resolutions, at, output):
+            by_cluster.setdefault(cluster, [])
     for cluster, own in by_cluster.items():
         taken = late_partitions.take(index.orders, cluster, own, clocks)
         may_wait = partial(late_partitions.may_wait, index.orders, clocks)
         _step(index, store, configuration, cluster, taken, since, may_wait, output)
     index.clock, index.front = until, clocks.front
     return output
+
+
+def _resolve(
+    store: Store, engine: Engine, cluster: str, asked: list[PublishedResolution], at: int, output: BucketOutput
+) -> bool:
+    """End incidents before the cluster's events are folded, so that no failing event undoes it.
+
+    False if the cluster was forgotten.
+    """
+    before = store.get(cluster)
+    state = engine.new_state() if before is None else decode_state(before)
+    output.transitions.extend(resolve(engine, cluster, state, asked, at))
+    if before is not None:
+        store.put(cluster, encode_state(state))
+    return before is not None
 
 
 def _drop_strangers(index: BucketIndex, store: Store, by_cluster: dict[str, list[Event]]) -> None:

@@ -30,7 +30,9 @@ from detectors.events.event import Event, LogEvent, MetricEvent, Sample
 from detectors.flink.facts import Fact, fact_of
 from detectors.incident import Finding, Reading, Transition
 from detectors.incidents import lifecycle
+from detectors.incidents.ended_by_hand import end_forgotten
 from detectors.incidents.transitions import IncidentContext
+from detectors.settings.live import PublishedResolution
 
 _AHEAD_MS = 60_000
 # Prometheus shows a series for this long after it was last scraped.
@@ -91,6 +93,25 @@ def step(
     `since` is the bucket's clock before this step. A new configuration takes effect at that time.
     """
     return _Fold(engine, cluster, state).run(sorted(events, key=arrival), until, since, may_wait)
+
+
+def resolve(
+    engine: Engine, cluster: str, state: ClusterState, asked: Iterable[PublishedResolution], now: int
+) -> list[Transition]:
+    """End the incidents that people asked to end, at the clock `now`; changes `state`.
+
+    A resolved incident stays as it is.
+    """
+    context, now = _Fold(engine, cluster, state).context(), max(now, state.clock)
+    transitions: list[Transition] = []
+    for one in {request.last.incident: request for request in asked}.values():
+        incident = next((i for i in state.incidents if i.id == one.last.incident and i.seq), None)
+        if incident is None:
+            transitions.append(end_forgotten(one.last, one.reason, now))
+        elif incident.resolved_at is None:
+            state.ended.end(incident.findings, incident.more)
+            transitions.append(lifecycle.end_by_hand(incident, one.reason, now, context))
+    return transitions
 
 
 class _Fold:
@@ -193,12 +214,12 @@ class _Fold:
             self._removed += state.reading_keys_of(kind)
             state.readings.pop(kind, None)
         self._settings_changed(self._detectors.all, state.clock)
-        self._transitions += lifecycle.apply_silences(state.incidents, state.clock, self._context())
+        self._transitions += lifecycle.apply_silences(state.incidents, state.clock, self.context())
 
     def _settings_changed(self, detectors: Iterable[Detector], now: int) -> None:
         """The settings of these detectors changed: deadlines may move, and open findings may have to be closed."""
         state = self._state
-        self._transitions += lifecycle.close_findings(state.incidents, self._is_off, now, self._context())
+        self._transitions += lifecycle.close_findings(state.incidents, self._is_off, now, self.context())
         for detector in detectors:
             if detector.kind in state.detectors or detector.kind in self._views:
                 view = self._view(detector, now, now)
@@ -327,7 +348,7 @@ class _Fold:
             self._meet(now)
             if state.incidents:
                 self._transitions += lifecycle.tick(
-                    state.incidents, now, state.last_event, engine.incident_config, self._context()
+                    state.incidents, now, state.last_event, engine.incident_config, self.context()
                 )
             state.clock = now
 
@@ -359,9 +380,11 @@ class _Fold:
             finding = msgspec.structs.replace(finding, at=at, closed_at=finding.closed_at and at)
         if finding.closed_at is None and self._is_off(finding.kind, finding.subject):
             return
-        self._transitions += lifecycle.accept_finding(self._state.incidents, finding, self._context())
+        if (renewed := self._state.ended.renewed(finding)) is not None:
+            self._transitions += lifecycle.accept_finding(self._state.incidents, renewed, self.context())
 
-    def _context(self) -> IncidentContext:
+    def context(self) -> IncidentContext:
+        """What transitions of this cluster need now."""
         state, engine = self._state, self._engine
         return IncidentContext(
             self._cluster,
@@ -400,7 +423,7 @@ class _Fold:
         why = f"flinkwatch could not read the stored state of {detector.kind} and restarted the detector without it"
         state = self._state
         self._transitions += lifecycle.close_findings(
-            state.incidents, lambda kind, _: kind == detector.kind, state.clock, self._context(), why
+            state.incidents, lambda kind, _: kind == detector.kind, state.clock, self.context(), why
         )
         return detector.State()
 

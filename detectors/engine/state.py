@@ -10,6 +10,7 @@ from detectors.engine.late_lines import LateLines
 from detectors.engine.time_zones import TimeZoneOffsets
 from detectors.flink.stack_traces import StackTraces
 from detectors.flink.topology import Topology
+from detectors.incidents.ended_by_hand import EndedFindings
 from detectors.incidents.orphaned import OrphanedFindings
 from detectors.incidents.recurrence import Occurrence
 from detectors.incidents.transitions import Incident
@@ -47,6 +48,7 @@ class ClusterState(msgspec.Struct):
     deltas: DeltaSums = msgspec.field(default_factory=DeltaSums)
     late: LateLines = msgspec.field(default_factory=LateLines)
     profile: ClusterProfile = msgspec.field(default_factory=ClusterProfile)
+    ended: EndedFindings = msgspec.field(default_factory=EndedFindings)
 
     def reading_keys(self) -> list[str]:
         """The keys of all readings that are published."""

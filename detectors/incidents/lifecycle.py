@@ -19,6 +19,7 @@ import msgspec
 from detectors.incident import SEVERITIES, Finding, Severity, Transition
 from detectors.incidents import recurrence
 from detectors.incidents.cause_graph import joined, leading
+from detectors.incidents.ended_by_hand import ended
 from detectors.incidents.settings import IncidentConfig
 from detectors.incidents.transitions import Identity, Incident, IncidentContext, identity, make_transition, severity_now
 from detectors.values.durations import humanize
@@ -119,6 +120,15 @@ def close_findings(
         if incident.closed_at is None and _all_closed(incident):
             _close(incident, now)
     return transitions
+
+
+def end_by_hand(incident: Incident, because: str, now: int, context: IncidentContext) -> Transition:
+    """Resolve an open incident because a person asked for it; its findings end with it."""
+    _close(incident, now)
+    at = incident.resolved_at = max(now, incident.reported_at)
+    incident.more, incident.stale = [], False
+    incident.findings = ended(incident.findings, because, at)
+    return make_transition(incident, "resolved", at, because, context)
 
 
 def go_back(incidents: list[Incident], now: int) -> None:

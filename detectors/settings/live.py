@@ -15,6 +15,7 @@ import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from detectors import DETECTORS
+from detectors.incident import Transition
 from detectors.incidents.maintenance import MAX_WINDOWS, MaintenanceWindow
 from detectors.incidents.settings import IncidentConfig
 from detectors.incidents.silences import MAX_SILENCES, Silence
@@ -78,6 +79,9 @@ CONFIG_KEY = b"detectors"
 SILENCE_KEY = b"silence/"
 """Prefix of the keys of records with one silence each; the silence's ID follows."""
 
+RESOLVE_KEY = b"resolve/"
+"""Prefix of the keys of records that end one incident each; the incident's ID follows."""
+
 Origin = Literal["file", "apply", "rollback"]
 
 
@@ -113,6 +117,22 @@ class PublishedSilence(msgspec.Struct, frozen=True):
         return int(datetime.fromisoformat(self.silence["until"]).timestamp() * 1000)
 
 
+class PublishedResolution(msgspec.Struct, frozen=True):
+    """A person's request to end an incident: when (epoch ms), by whom and why.
+
+    `last` is the incident's newest transition then, from which it is ended if the job has forgotten its cluster.
+    """
+
+    last: Transition
+    at: int
+    by: str
+    comment: str
+
+    @property
+    def reason(self) -> str:
+        return f"resolved by {self.by}: {self.comment}"
+
+
 def publish(live: LiveSettings, at: int, by: str, origin: Origin = "file") -> PublishedConfiguration:
     """The settings as a record. The hash depends only on the settings."""
     body = live.model_dump(mode="json")
@@ -121,6 +141,9 @@ def publish(live: LiveSettings, at: int, by: str, origin: Origin = "file") -> Pu
 
 def publish_silence(silence: Silence, at: int, by: str) -> PublishedSilence:
     return PublishedSilence(silence.model_dump(mode="json"), at, by)
+
+
+PublishedChange = PublishedConfiguration | PublishedSilence | PublishedResolution
 
 
 def settings_hash(live: LiveSettings) -> str:
@@ -132,8 +155,10 @@ def settings_hash(live: LiveSettings) -> str:
 encode_published = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(PublishedConfiguration).decode
 _decode_silence = msgspec.json.Decoder(PublishedSilence).decode
+_decode_resolution = msgspec.json.Decoder(PublishedResolution).decode
 _MAX_BYTES = 1024 * 1024
 _MAX_BY = 200
+_MAX_COMMENT = 500
 
 
 @carried
@@ -151,12 +176,24 @@ def read_silence(value: bytes) -> PublishedSilence:
     return publish_silence(found.read(), moment(found.at), found.by[:_MAX_BY])
 
 
-def read_change(key: bytes | None, value: bytes | None) -> PublishedConfiguration | PublishedSilence | None:
-    """The configuration or silence in a record of the topic; None for other records. Raises UndecodableError."""
+@carried
+def read_resolution(value: bytes) -> PublishedResolution:
+    """Decodes and normalizes the record that ends an incident. Raises UndecodableError if it is not valid."""
+    found = _decode_resolution(value)
+    cut = {"by": found.by[:_MAX_BY], "comment": found.comment[:_MAX_COMMENT]}
+    for time in (found.last.at, found.last.opened_at):
+        moment(time)
+    return msgspec.structs.replace(found, at=moment(found.at), **cut)
+
+
+def read_change(key: bytes | None, value: bytes | None) -> PublishedChange | None:
+    """What a record of the topic changes; None for other records. Raises UndecodableError."""
     if key is None or value is None:
         return None
     if len(value) > _MAX_BYTES:
         raise UndecodableError("too_large", f"the record has {len(value)} bytes, more than the limit of {_MAX_BYTES}")
     if key == CONFIG_KEY:
         return read_published(value)
+    if key.startswith(RESOLVE_KEY):
+        return read_resolution(value)
     return read_silence(value) if key.startswith(SILENCE_KEY) else None

@@ -17,7 +17,8 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
     """`name` is its label in metrics, part of the log's keys and of the consumer group's name. `channel` is the ID of
     the channel in which messages are looked up, or empty. If `digest_above` new messages wait, a digest reports more.
     `remind_after`: a critical incident that no one has acknowledged for so long (ms; 0: never) gets a reminder.
-    `overviews` are the schedules of what it is sent.
+    `overviews` are the schedules of what it is sent. `routes_version` changes with each change of what `is_target` and
+    `quiet_until` answer.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
     overviews: tuple[OverviewSchedule, ...] = ()
     is_target: Callable[[Transition], bool] = lambda _: True
     quiet_until: Callable[[Transition, datetime], datetime | None] = lambda *_: None
+    routes_version: Callable[[], int] = lambda: 0
 
     def quiet_s(self, transition: Transition, now_s: float) -> float:
         """Seconds until a new incident may be sent, 0 for now. `now_s` is wall-clock time, epoch seconds."""

@@ -17,6 +17,7 @@ from sinks.delivery.notification_log import Entry, NotificationLog
 from sinks.delivery.outbox import Clocks, Outbox, Queued
 from sinks.delivery.rate_limit import Method
 from sinks.delivery.redelivery import Redelivery
+from sinks.delivery.rerouting import Rerouting
 from sinks.delivery.sender import Sender
 from sinks.delivery.storm import Storms
 from sinks.prometheus.collector import IncidentCollector
@@ -59,6 +60,7 @@ class Dispatcher:
         self._storms = Storms(log, self.outbox, receiver.digest_above, clocks)
         self._redelivery = Redelivery(log, self.outbox, self._storms)
         self._marking = Marking(receiver, log, self.outbox, board.feedback, clocks)
+        self._rerouting = Rerouting(receiver, log, self.outbox, board, clocks)
         self._sender = Sender(receiver, log, board.delivery, clocks, self._message_changed)
         self._report_at = 0.0
         self._forget_at = 0.0
@@ -92,10 +94,14 @@ class Dispatcher:
 
     def requeue(self, transition: Transition, partition: int, offset: int) -> None:
         """Tries to send what was given up, or what a digest reports, as a message of its own, or shows people's answers
-        in a message.
+        in a message, or follows changed routes.
         """
         entry = self.log.get(partition, transition.incident)
-        if entry is None or transition.seq < entry.seq or transition.incident in self.outbox:
+        if transition.incident in self.outbox or (entry is not None and transition.seq < entry.seq):
+            return
+        if entry is None:
+            if self._rerouting.is_newest(transition.incident, partition, offset):
+                self.accept(transition, partition, offset)
             return
         if entry.state not in {"folded", "undelivered"} and not entry.ts:
             return
@@ -259,7 +265,7 @@ class Dispatcher:
 
     def to_read(self) -> list[tuple[int, int]]:
         """Partition and offset of incidents whose record is to be read again and given to `requeue`."""
-        return self._redelivery.due(self.clocks.now_ms()) + self._marking.to_read()
+        return self._redelivery.due(self.clocks.now_ms()) + self._marking.to_read() + self._rerouting.to_read()
 
     def undelivered(self) -> int:
         """How many incidents were given up for now."""

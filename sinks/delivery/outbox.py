@@ -71,6 +71,10 @@ class Outbox:
         """When the oldest record that waits came to Kafka, epoch ms. What quiet hours hold back does not count."""
         return min((one.at for one in self._queued.values() if not isinstance(one.attempt, Deferred)), default=None)
 
+    def deferred(self) -> list[Queued]:
+        """What quiet hours hold back."""
+        return [one for one in self._queued.values() if isinstance(one.attempt, Deferred)]
+
     def put(
         self, transition: Transition, partition: int, offset: int, due: float, *, at: int = 0, method: Method = "post"
     ) -> Queued:

@@ -15,9 +15,11 @@ import structlog
 from kafka.errors import KafkaError
 
 from detectors.incidents.known_issues import NO_ISSUES, IssueCatalogue
+from sinks.contract.receiver import Receiver
 from sinks.contract.sink import EditingSink
 from sinks.delivery.slack_actions import SlackActions
 from sinks.delivery.worker import deliver_incidents
+from sinks.in_force import SinksInForce
 from sinks.kafka.access import KafkaAccess
 from sinks.kafka.clients import Clients
 from sinks.kafka.diagnosis import explain
@@ -25,6 +27,7 @@ from sinks.kafka.topics import TopicNames
 from sinks.prometheus.collector import IncidentCollector
 from sinks.prometheus.feed import CollectorFeed
 from sinks.prometheus.http_server import StatusServer
+from sinks.prometheus.reload_metrics import SettingInfo
 from sinks.receivers import make_receivers
 from sinks.secret import SecretError
 from sinks.settings import Sinks
@@ -67,7 +70,9 @@ class Delivery:
         self.page = StatusServer(sinks.prometheus)
         self.board = IncidentCollector()
         self.page.registry.register(self.board)
-        self._receivers = make_receivers(sinks)
+        self._in_force = SinksInForce(sinks)
+        self.page.registry.register(SettingInfo("routing_info", self._in_force.hash))
+        self._receivers = make_receivers(sinks, self._in_force)
         self._page_enabled = sinks.prometheus.enabled
         self._web = sinks.web
         self._store = IncidentStore(sinks.web.retention)
@@ -82,11 +87,13 @@ class Delivery:
         site = (
             self._add_site(clients, topics, sinks, issues) if sinks.prometheus.enabled and sinks.web.enabled else None
         )
-        work = partial(deliver_incidents, clients, topics, issues, board=self.board, stop=self._stop, drain_s=DRAIN_S)
+        self._deliver = partial(
+            deliver_incidents, clients, topics, issues, board=self.board, stop=self._stop, drain_s=DRAIN_S
+        )
         self._threads = [
             self._thread("metrics", partial(reader.run, self._stop)),
             *([self._thread("status site", partial(site.run, self._stop))] if site is not None else []),
-            *(self._thread(receiver.name, partial(work, receiver)) for receiver in self._receivers),
+            *(self._thread_of(receiver) for receiver in self._receivers),
             *(self._thread(name, partial(run, self._stop)) for name, run in self._actions.threads.items()),
         ]
 
@@ -132,6 +139,27 @@ class Delivery:
         for thread in self._threads:
             thread.start()
 
+    def prepare(self, changed: Sinks) -> Callable[[], None]:
+        """Check changed routes, quiet hours and mentions. The function that is returned puts them in force.
+
+        A channel that is new in the routes becomes a receiver. One that is no longer named continues until the process
+        ends, for the incidents that it was notified of. Raises ValueError or SecretError; then nothing has changed.
+        """
+        sinks = self._in_force.now.reloaded(changed)
+        new = make_receivers(sinks, self._in_force, {receiver.name for receiver in self._receivers})
+        for receiver in new:
+            receiver.sink.check()
+        return partial(self._put_in_force, sinks, new)
+
+    def _put_in_force(self, sinks: Sinks, new: tuple[Receiver, ...]) -> None:
+        self._in_force.replace(sinks)
+        self._receivers += new
+        for receiver in new:
+            self.board.delivery.add_receiver(receiver.name)
+            thread = self._thread_of(receiver)
+            self._threads.append(thread)
+            thread.start()
+
     def stop(self) -> None:
         """Sends what is due, within DRAIN_S seconds; the next start sends what remains. Does nothing before `start`."""
         self._stop.set()
@@ -152,6 +180,9 @@ class Delivery:
         self.start()
         self._stop.wait()
         self.stop()
+
+    def _thread_of(self, receiver: Receiver) -> threading.Thread:
+        return self._thread(receiver.name, partial(self._deliver, receiver))
 
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
         return threading.Thread(target=self._keep_running, args=(name, work), name=f"delivery {name}", daemon=True)

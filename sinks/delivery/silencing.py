@@ -1,7 +1,7 @@
-"""Silences that people ask for in Slack: records of the configuration topic, as of `flinkwatch silence add`."""
+"""Silences of one incident, from Slack or the command line: records of the configuration topic, as all silences."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 
 import msgspec
@@ -81,12 +81,7 @@ class SilenceBook:
 
     def _silence(self, request: ActionRequest, incident: OpenIncident) -> Silence:
         kind, _, cluster, job = incident.labels
-        fields: dict[str, object] = {
-            "cluster": exactly(cluster),
-            "job": exactly(job),
-            "kinds": (kind,),
-            "author": request.person,
-        }
+        fields: dict[str, object] = {"author": request.person}
         if request.choice == UNTIL_RESOLVED:
             fields |= {"id": until_resolved_id(request.incident), "until": at(request.at + self._longest)}
             fields["comment"] = f"until incident {request.incident} resolves, from Slack"
@@ -95,7 +90,7 @@ class SilenceBook:
             fields["comment"] = f"incident {request.incident}, from Slack"
         try:
             # The ID depends on the content alone, so a request that arrives twice makes one silence.
-            return Silence.model_validate(fields)
+            return silence_like(kind, cluster, job, fields)
         except ValidationError as error:
             where = ".".join(map(str, error.errors()[0]["loc"]))
             raise ActionError(f"This incident cannot be silenced from here: its {where} is too long.") from None
@@ -108,6 +103,11 @@ class SilenceBook:
         if not 0 < lasting <= self._longest:
             raise ActionError(f"A silence may last {format_duration(self._longest)} at most (sinks.max_silence).")
         return lasting
+
+
+def silence_like(kind: str, cluster: str, job: str, fields: Mapping[str, object]) -> Silence:
+    """A silence of this kind in this cluster and job alone. Raises pydantic.ValidationError if a name is too long."""
+    return Silence.model_validate({"cluster": exactly(cluster), "job": exactly(job), "kinds": (kind,), **fields})
 
 
 def until_resolved_id(incident: str) -> str:

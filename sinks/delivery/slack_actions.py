@@ -20,7 +20,9 @@ from sinks.settings import Sinks
 
 
 class SlackActions:
-    """The threads of the buttons in messages; none if they are not enabled."""
+    """The threads of the buttons in messages. If they are not enabled, only the one that ends silences with incidents:
+    `flinkwatch silence add --incident` makes them, too.
+    """
 
     def __init__(
         self,
@@ -32,23 +34,25 @@ class SlackActions:
     ) -> None:
         """`incomplete` gives a reason while open incidents may be missing in `board`."""
         self._config = sinks.slack
-        self.threads: dict[str, Callable[[Event], None]] = {}
-        self.remarks: dict[str, Callable[[], str | None]] = {}
-        if not (sinks.slack.enabled and sinks.slack.actions.enabled):
-            return
-        client, now_ms = SlackClient(sinks.slack), Clocks().now_ms
+        self._enabled = sinks.slack.enabled and sinks.slack.actions.enabled
+        now_ms = Clocks().now_ms
         book = SilenceBook(partial(clients.write_record, topics.config), sinks.max_silence, now_ms)
         feed = FeedbackFeed(clients, topics, board, book, incomplete)
+        self.threads: dict[str, Callable[[Event], None]] = {"feedback": feed.run}
+        self.remarks: dict[str, Callable[[], str | None]] = {}
+        if not self._enabled:
+            return
+        client = SlackClient(sinks.slack)
         requests = Requests(board, book, partial(clients.write_record, topics.feedback), incomplete, now_ms)
         people = SlackPeople(sinks.slack, client)
         inbox = SlackInbox(people, lambda: socket.team, requests.perform, board.delivery)
         socket = SlackSocket(sinks.slack, client, inbox.receive, board.delivery)
-        self.threads = {"feedback": feed.run, "slack socket": socket.run, "slack actions": inbox.run}
+        self.threads |= {"slack socket": socket.run, "slack actions": inbox.run}
         self.remarks = {"feedback": feed.problem, "slack actions": socket.problem}
 
     def check(self) -> None:
         """Raises SecretError without the app-level token."""
-        if self.threads:
+        if self._enabled:
             try:
                 self._config.actions.app_token()
             except SecretError as error:

@@ -20,6 +20,9 @@ _HELP: dict[Origin, dict[str, str]] = {
     "process": {
         "ready{check}": "Whether the check of this name passes, 1 or 0; /-/ready fails if one does not.",
         "build_info{version}": "The running version.",
+        "config_last_reload_successful": "Whether the last reload of the configuration file succeeded. If 0, the "
+        "previous configuration stays in force.",
+        "config_last_reload_success_timestamp_seconds": "Time of the last successful reload of the configuration file.",
     },
     "incidents": {
         "incident_open{incident,cluster}": "Severity of an open incident: 1 info, 2 warning, 3 critical; 0 while "
@@ -112,6 +115,8 @@ _HELP: dict[Origin, dict[str, str]] = {
         "done, duplicate, refused, failed or invalid.",
         "slack_socket_lost_total{reason}": "Connections for Slack's buttons that ended or could not be opened, by "
         "reason.",
+        "routing_info{hash}": "The hash of the routes, quiet hours and mentions in force. It differs if two deliverers "
+        "read different files.",
         "delivery_records_skipped_total{topic,reason}": "Records in flinkwatch's own topics that delivery could not "
         "read and skipped.",
     },
@@ -128,9 +133,6 @@ _HELP: dict[Origin, dict[str, str]] = {
         "state_commit_seconds": "Time to commit flinkwatch's state in the last batch, summed over all tasks.",
         "query_restarts_total": "Restarts of the query after a failure since this process started.",
         "config_info{hash}": "The hash of the configuration in force.",
-        "config_last_reload_successful": "Whether the last reload of the configuration file succeeded. If 0, the "
-        "previous configuration stays in force.",
-        "config_last_reload_success_timestamp_seconds": "Time of the last successful reload of the configuration file.",
     },
 }
 _HISTOGRAMS = frozenset({"notification_latency_seconds", "notification_delay_seconds", "batch_duration_seconds"})

@@ -36,14 +36,15 @@ class IncidentCollector(Collector):
         self.feedback = FeedbackState()
         self.canary = Canary(wall)
 
-    def show_incident(self, incident: str, transition: Transition | None) -> None:
+    def show_incident(self, incident: str, transition: Transition | None, place: tuple[int, int] | None = None) -> None:
+        """Take the newest record of an incident; `place` is its partition and offset, None for a deleted incident."""
         with self._lock:
             # A stale incident stays, because missing data is no recovery.
             if transition is None or transition.transition == "resolved":
                 self._incidents.pop(incident, None)
                 self._platforms.pop(incident, None)
             else:
-                self._incidents[incident] = OpenIncident.of(transition)
+                self._incidents[incident] = OpenIncident.of(transition, place)
                 if is_shared(transition):
                     self._platforms[incident] = transition
 
@@ -56,6 +57,12 @@ class IncidentCollector(Collector):
         """Those that are not resolved, by ID."""
         with self._lock:
             return dict(self._incidents)
+
+    def place_of(self, incident: str) -> tuple[int, int] | None:
+        """Partition and offset of the newest record of an open incident."""
+        with self._lock:
+            found = self._incidents.get(incident)
+        return None if found is None else found.place
 
     def knows_one_cluster(self) -> bool:
         """Whether there are readings, all of one cluster, and incidents of no other one."""

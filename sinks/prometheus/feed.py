@@ -77,7 +77,7 @@ class CollectorFeed:
             try:
                 if record.topic == self._topics.incidents:
                     transition = None if record.value is None else decode_transition(record.value)
-                    self._board.show_incident(key, transition)
+                    self._board.show_incident(key, transition, (record.partition, record.offset))
                     if transition is not None and transition.transition == "opened":
                         self._count_opened(record, transition)
                 else:

@@ -21,21 +21,22 @@ _TIMES = (
 
 class OpenIncident(NamedTuple):
     """`labels` are kind, severity, cluster and job, `times` (epoch ms) those of _TIMES, the last three only with a
-    forecast. `rank` is 1 for info to 3 for critical, 0 while silenced.
+    forecast. `rank` is 1 for info to 3 for critical, 0 while silenced. `place`: partition and offset of its record.
     """
 
     labels: tuple[str, str, str, str]
     times: tuple[int, ...]
     rank: int
+    place: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, one: Transition) -> Self:
+    def of(cls, one: Transition, place: tuple[int, int] | None = None) -> Self:
         """The parts of a transition that are shown. Equal labels share memory."""
         labels = (intern(one.cause), intern(one.severity), intern(one.cluster), intern(one.job_name))
         since = min((finding.since for finding in one.findings), default=one.opened_at or one.at)
         ahead = one.forecast
         times = (since,) if ahead is None else (since, ahead.at, ahead.earliest, ahead.latest)
-        return cls(labels, times, 0 if one.silence is not None else 1 + SEVERITIES.index(one.severity))
+        return cls(labels, times, 0 if one.silence is not None else 1 + SEVERITIES.index(one.severity), place)
 
 
 def active_metrics(incidents: Collection[OpenIncident]) -> Iterator[Metric]:

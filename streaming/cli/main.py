@@ -15,7 +15,7 @@ _LATER = {
     "doctor": "streaming.cli.doctor:doctor",
     "explain": "streaming.cli.incidents.explain:explain",
     "feedback": "streaming.cli.incidents.feedback:feedback",
-    "incident": "streaming.cli.incidents.export:incident",
+    "incident": "streaming.cli.incidents.incident:incident",
     "inputs": "streaming.cli.inputs:inputs",
     "metrics": "streaming.cli.reference:metrics",
     "overview": "streaming.cli.incidents.overview:overview",
@@ -77,4 +77,4 @@ def deliver(config_file: Path | None) -> None:
     stop.install()
     from streaming.job.deliver import run_delivery
 
-    run_delivery(settings_of(config_file), stop)
+    run_delivery(settings_of(config_file), stop, config_path(config_file))

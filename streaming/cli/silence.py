@@ -1,5 +1,6 @@
 """`flinkwatch silence` mutes notifications of matching incidents for a time; the incidents are still tracked."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -10,9 +11,11 @@ import msgspec
 from pydantic import ValidationError
 
 from detectors import DETECTORS
+from detectors.incident import Transition
 from detectors.incidents.silences import Silence, at
 from detectors.values.durations import format_duration, humanize, parse_duration
 from detectors.values.name_pattern import fits
+from sinks.delivery.silencing import silence_like, until_resolved_id
 from streaming.cli import config_report, options
 from streaming.cli.incidents import known_incidents
 from streaming.cli.options import asking, config_option, json_option, settings_of, timeout_option
@@ -40,6 +43,12 @@ def silence() -> None:
 @click.option("--namespace", default=_ANY, help="Namespace, for clusters that are named namespace/app.")
 @click.option("--job", default=_ANY, help="Job name.")
 @click.option("--kind", "kinds", multiple=True, default=(_ANY,), help="Kind, such as restart_loop. Repeatable.")
+@click.option(
+    "--incident",
+    "incident_id",
+    metavar="INCIDENT",
+    help="Open incident: mute its kind, cluster and job. Without --for or --until, until it resolves.",
+)
 @click.option("--for", "lasting", metavar="DURATION", help="Duration from now, or from --begins: 30m, 2h, 1d.")
 @click.option("--until", metavar="TIME", help="End time, such as 2026-11-22T06:00:00+01:00.")
 @click.option("--begins", metavar="TIME", help="Start time. Default: now.")
@@ -50,6 +59,7 @@ def silence() -> None:
 def add(
     config_file: Path | None,
     everything: bool,
+    incident_id: str | None,
     lasting: str | None,
     until: str | None,
     as_json: bool,
@@ -58,16 +68,22 @@ def add(
 ) -> None:
     """Mute notifications of matching incidents.
 
-    An incident matches if all given patterns match; --all matches every incident.
+    An incident matches if all given patterns match; --all matches every incident; --incident replaces patterns
+    by the kind, cluster and job of an open incident.
 
     Prints the silence's id, for `silence expire`, and the open incidents that it matches.
     """
     now = options.now()
-    made = _silence(lasting, until, now, fields)
-    match = about(made, made.kinds)
-    _check_extent(match == "everything", everything)
-    _check_kinds(made)
     settings = settings_of(config_file)
+    if incident_id is None:
+        made = _silence(lasting, until, now, fields)
+        _check_extent(about(made, made.kinds) == "everything", everything)
+        _check_kinds(made)
+    else:
+        _check_alone(everything, fields)
+        with asking(settings, timeout):
+            like = known_incidents.open_incident(settings.kafka, incident_id, timeout)
+        made = _silence_of_incident(like, lasting, until, now, settings.sinks.max_silence, fields)
     _check_length(made, now, settings.sinks.max_silence)
     options.say_where(settings, config_file)
     with asking(settings, timeout):
@@ -75,7 +91,10 @@ def add(
     if as_json:
         echo_json(msgspec.json.encode(made.model_dump(mode="json")))
         return
-    echo(f"{made.id} silences {match} {_span(made, now)}")
+    ends = _span(made, now)
+    if made.id == until_resolved_id(incident_id or ""):
+        ends = f"until incident {incident_id} resolves, at the latest {ends}"
+    echo(f"{made.id} silences {about(made, made.kinds)} {ends}")
     with asking(settings, timeout):
         echo(_matches_now(made, settings, timeout))
 
@@ -110,6 +129,14 @@ def expire(id: str, config_file: Path | None, timeout: int) -> None:  # noqa: A0
         ended = expired(topic.history(), id, options.now())
         topic.publish_silence(ended, options.user())
     echo(f"Ended silence {ended.id}.")
+
+
+def _check_alone(everything: bool, fields: Mapping[str, Any]) -> None:
+    patterns = {"--cluster": fields["cluster"], "--namespace": fields["namespace"], "--job": fields["job"]}
+    given = [option for option, value in patterns.items() if value != _ANY]
+    given += ["--kind"] * (fields["kinds"] != (_ANY,)) + ["--all"] * everything
+    if given:
+        raise ConfigError(f"--incident already names the kind, cluster and job. Remove {', '.join(given)}")
 
 
 def _check_extent(is_everything: bool, everything: bool) -> None:
@@ -162,6 +189,24 @@ def _matches_now(made: Silence, settings: Settings, timeout: int) -> str:
     return known_incidents.matches_now(made, found, seen)
 
 
+def _silence_of_incident(
+    like: Transition, lasting: str | None, until: str | None, now: int, longest: int, fields: Mapping[str, Any]
+) -> Silence:
+    """Without an end, it lasts until the incident resolves: a deliverer ends it by its ID."""
+    kept: dict[str, Any] = {"author": fields["author"], "comment": fields["comment"]}
+    if lasting is None and until is None:
+        if fields["begins"] is not None:
+            raise ConfigError("--begins: a silence until the incident resolves begins now; give --for or --until, too")
+        kept |= {"id": until_resolved_id(like.incident), "until": at(now + longest)}
+    else:
+        timed = _silence(lasting, until, now, {**kept, "begins": fields["begins"]})
+        kept |= {"begins": timed.begins, "until": timed.until}
+    try:
+        return silence_like(like.cause, like.cluster, like.job_name, kept)
+    except ValidationError as error:
+        raise ConfigError(_explained(error)) from None
+
+
 def _silence(lasting: str | None, until: str | None, now: int, fields: dict[str, Any]) -> Silence:
     if (lasting is None) == (until is None):
         raise ConfigError("a silence needs an end: give either --for or --until")
@@ -173,12 +218,14 @@ def _silence(lasting: str | None, until: str | None, now: int, fields: dict[str,
     try:
         return Silence.model_validate({**fields, "begins": begins, "until": end or _time("--until", until)})
     except ValidationError as error:
-        raise ConfigError(
-            "\n".join(
-                f"{'--' + str(e['loc'][0]) if e['loc'] else '--begins'}: {e['msg'].removeprefix('Value error, ')}"
-                for e in error.errors(include_url=False)
-            )
-        ) from None
+        raise ConfigError(_explained(error)) from None
+
+
+def _explained(error: ValidationError) -> str:
+    return "\n".join(
+        f"{'--' + str(e['loc'][0]) if e['loc'] else '--begins'}: {e['msg'].removeprefix('Value error, ')}"
+        for e in error.errors(include_url=False)
+    )
 
 
 def _time(option: str, text: str | None) -> datetime | None:

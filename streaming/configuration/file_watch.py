@@ -8,13 +8,15 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import structlog
 from watchfiles import watch
 
 from detectors.settings.live import LiveSettings, PublishedConfiguration, publish
-from streaming.configuration.diff import leaves
-from streaming.configuration.settings import RESTART_ONLY, SECTIONS, Settings, validate
+from streaming.configuration.restart_only import warn_ignored
+from streaming.configuration.settings import SECTIONS, Settings, validate
+from streaming.configuration.sinks_file import Prepare, prepared
 from streaming.configuration.topic import ConfigTopic
 from streaming.configuration.yaml_document import parse_document
 from streaming.errors import ConfigError, PublishedError
@@ -43,15 +45,25 @@ def publish_file(topic: ConfigTopic, live: LiveSettings, by: str) -> PublishedCo
 
 
 class ConfigFile:
-    """Publishes a file after each change; `running` are the settings with which the job started."""
+    """Publishes a file after each change; `running` are the settings with which the job started.
+
+    `prepare` takes the routes, quiet hours and mentions, None if another process delivers.
+    """
 
     def __init__(
-        self, path: Path, topic: ConfigTopic, running: Settings, by: str, environment: Mapping[str, str] = os.environ
+        self,
+        path: Path,
+        topic: ConfigTopic,
+        running: Settings,
+        by: str,
+        prepare: Prepare | None = None,
+        environment: Mapping[str, str] = os.environ,
     ) -> None:
         self.path = path
         self._topic = topic
         self._running = running
         self._by = by
+        self._prepare = prepare
         self._environment = environment
 
     def reload(self, content: bytes) -> PublishedConfiguration:
@@ -60,19 +72,21 @@ class ConfigFile:
         Settings that need a restart are ignored until then, with a warning in the log.
         """
         settings = validate(parse_document(str(self.path), content, SECTIONS), self._environment)
+        # Routes are checked before anything is published, so that a file applies as a whole or not at all.
+        put_in_force = None if self._prepare is None else prepared(self._prepare, settings.sinks, self.path)
         published = publish_file(self._topic, settings.live, self._by)
-        if ignored := needs_restart(self._running, settings):
-            log.warning("changed settings are ignored until the job restarts", file=str(self.path), settings=ignored)
+        if put_in_force is not None:
+            put_in_force()
+        warn_ignored(self.path, self._running, settings)
         return published
 
 
-def needs_restart(running: Settings, new: Settings) -> list[str]:
-    """Keys of the settings that differ and take effect only at a start; without values, which may be secret."""
-    old, now = (
-        {key: value for name in RESTART_ONLY for key, value in leaves(name, dumped[name])}
-        for dumped in (running.model_dump(mode="json"), new.model_dump(mode="json"))
-    )
-    return sorted(key for key in {**old, **now} if old.get(key) != now.get(key))
+class WatchedFile(Protocol):
+    """A file and what its content changes. `reload` raises ConfigError, or PublishedError if Kafka does not answer."""
+
+    path: Path
+
+    def reload(self, content: bytes) -> object: ...
 
 
 class FileWatch(Background):
@@ -82,7 +96,7 @@ class FileWatch(Background):
     replace the file by another one.
     """
 
-    def __init__(self, file: ConfigFile, reloaded: Callable[[bool], None]) -> None:
+    def __init__(self, file: WatchedFile, reloaded: Callable[[bool], None]) -> None:
         super().__init__("configuration file", ends_within_s=5.0)
         self._file = file
         self._reloaded = reloaded
@@ -120,14 +134,14 @@ class FileWatch(Background):
         if content is None or content == self._seen or self._stop.is_set():
             return
         try:
-            published = self._file.reload(content)
+            self._file.reload(content)
         except PublishedError as error:
             self._not_published(str(error))
             return
         except ConfigError as error:
             self._refused(str(error))
         else:
-            log.info("configuration file was read", file=str(self._file.path), in_force=published.hash)
+            log.info("configuration file was read", file=str(self._file.path))
             self._reloaded(True)
         self._seen, self._unpublished = content, ""
 

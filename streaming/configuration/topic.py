@@ -15,8 +15,10 @@ from kafka import TopicPartition
 from detectors.incidents.silences import Silence
 from detectors.settings.live import (
     CONFIG_KEY,
+    RESOLVE_KEY,
     SILENCE_KEY,
     PublishedConfiguration,
+    PublishedResolution,
     PublishedSilence,
     encode_published,
     publish_silence,
@@ -67,7 +69,7 @@ class ConfigHistory(msgspec.Struct):
             return
         if isinstance(change, PublishedConfiguration):
             self.configurations.append(change)
-        elif change is not None:
+        elif isinstance(change, PublishedSilence):
             self.silences[change.read().id] = change
 
 
@@ -114,6 +116,10 @@ class ConfigTopic:
         """Add a silence, or replace the one with the same id."""
         record = publish_silence(silence, int(time.time() * 1000), by)
         self._send({SILENCE_KEY + silence.id.encode(): encode_silence(record)})
+
+    def publish_resolution(self, resolution: PublishedResolution) -> None:
+        """Ask the job to end an incident."""
+        self._send({RESOLVE_KEY + resolution.last.incident.encode(): encode_silence(resolution)})
 
     def consumer(self) -> Any:
         """A KafkaConsumer without partitions. Raises kafka.errors.KafkaError, SecretError."""

@@ -1,9 +1,16 @@
 """`flinkwatch deliver`: delivery without the job, which runs elsewhere with --no-deliver."""
 
+from contextlib import ExitStack
+from pathlib import Path
+
 from sinks.delivery.service import Delivery
 from sinks.kafka.diagnosis import lasting_obstacle
+from sinks.prometheus.http_server import StatusServer
+from sinks.prometheus.reload_metrics import ReloadMetrics
+from streaming.configuration.file_watch import FileWatch, WatchedFile
 from streaming.configuration.known_issues import in_force, read_files
 from streaming.configuration.settings import Settings
+from streaming.configuration.sinks_file import SinksFile
 from streaming.errors import PreflightError
 from streaming.threads import Stop
 
@@ -18,8 +25,18 @@ def new_delivery(settings: Settings) -> Delivery:
     return delivery
 
 
-def run_delivery(settings: Settings, stop: Stop) -> None:
-    """Deliver until `stop`. Raises PreflightError if it cannot start, SecretError if a secret is missing."""
+def watch_file(file: WatchedFile, page: StatusServer) -> FileWatch:
+    """The thread, not started, that reloads a file; the page shows whether that succeeded."""
+    reloads = ReloadMetrics()
+    page.registry.register(reloads)
+    return FileWatch(file, reloads.reloaded)
+
+
+def run_delivery(settings: Settings, stop: Stop, file: Path | None = None) -> None:
+    """Deliver until `stop`. `file` contains the settings; its routes and mentions apply whenever it changes.
+
+    Raises PreflightError if it cannot start, SecretError if a secret is missing.
+    """
     delivery = new_delivery(settings)
     if lasting := lasting_obstacle(settings.kafka.access):
         raise PreflightError(f"kafka.access: {lasting}")
@@ -27,8 +44,11 @@ def run_delivery(settings: Settings, stop: Stop) -> None:
         delivery.start()
     except OSError as error:
         raise PreflightError(error.strerror or str(error)) from error
-    try:
+    with ExitStack() as exits:
+        exits.callback(delivery.stop)
+        if file is not None:
+            watched = watch_file(SinksFile(file, settings, delivery.prepare), delivery.page)
+            exits.callback(watched.stop)
+            watched.start()
         while not stop.wait(1.0):
             pass
-    finally:
-        delivery.stop()

@@ -16,7 +16,7 @@ from detectors.events.event import Event, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.events.vocabulary import flinkwatch_itself
-from detectors.settings.live import PublishedConfiguration, PublishedSilence, read_change
+from detectors.settings.live import PublishedConfiguration, PublishedResolution, PublishedSilence, read_change
 from detectors.values.decoding import UndecodableError
 from streaming.gc_pause import gc_paused
 from streaming.job.heartbeat import canary_sent_at, heartbeat_of
@@ -156,6 +156,8 @@ class _Task:
                 self._published = change
             elif isinstance(change, PublishedSilence):
                 self._silences.append(change)
+            elif isinstance(change, PublishedResolution):
+                self._bucket(bucket_of(change.last.cluster, self._buckets)).resolutions.append(change)
 
     def read(self, batch: pa.RecordBatch, metrics: bool) -> None:
         """Decode the records that may matter, and pack their events by bucket."""

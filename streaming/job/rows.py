@@ -11,7 +11,7 @@ import msgspec
 from detectors.engine.host_clock import Heartbeat
 from detectors.engine.not_understood import SourceSample
 from detectors.events.event import LogEvent, MetricEvent, Record, Rejected
-from detectors.settings.live import PublishedConfiguration, PublishedSilence
+from detectors.settings.live import PublishedConfiguration, PublishedResolution, PublishedSilence
 
 READ_SCHEMA = "bucket int, packed binary"
 EMIT_SCHEMA = "topic string, key binary, value binary"
@@ -61,6 +61,7 @@ class Packed(msgspec.Struct, Generic[EventT], array_like=True):
     heartbeat_partition: str = ""
     offsets: int = 0
     ignored: dict[str, dict[str, int]] = {}
+    resolutions: list[PublishedResolution] = []
 
 
 encode_packed = msgspec.msgpack.Encoder().encode

@@ -11,6 +11,8 @@ from pathlib import Path
 import structlog
 
 from detectors.settings.live import PublishedConfiguration
+from sinks.delivery.service import Delivery
+from sinks.prometheus.http_server import StatusServer
 from streaming.configuration.file_watch import ConfigFile, FileWatch, publish_file
 from streaming.configuration.follower import ConfigFollower
 from streaming.configuration.known_issues import read_files
@@ -23,6 +25,7 @@ from streaming.job.checkpoint.lock import CheckpointLock
 from streaming.job.checkpoint.offsets import Offsets
 from streaming.job.checkpoint.topic_ids import correct_offsets
 from streaming.job.data_loss import DataLossWatch
+from streaming.job.deliver import watch_file
 from streaming.job.followers.forget_incidents import ForgetIncidents
 from streaming.job.followers.shared_resources import SharedResources
 from streaming.job.followers.topic_follower import TopicFollower
@@ -73,7 +76,7 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
             exits.callback(delivery.stop)
             delivery.start()
         in_force = ConfigFollower(topic, published, telemetry.configured)
-        watched = None if file is None else FileWatch(ConfigFile(file, topic, settings, by), telemetry.reloaded)
+        watched = None if file is None else _watch(file, topic, settings, by, delivery, page)
         heartbeat = _new_heartbeat(settings)
         gaps = _new_gaps(settings, heartbeat, began_again)
         _start(exits, gaps, *_new_followers(settings, heartbeat))
@@ -88,6 +91,13 @@ def run(settings: Settings, deliver: bool, by: str, stop: Stop, file: Path | Non
             QuerySupervisor(settings, jvm, stop, health, gaps, telemetry, ask_again).run(spark, offsets, begun)
         except Stopped:
             log.info("stopped while the query was restarting")
+
+
+def _watch(
+    file: Path, topic: ConfigTopic, settings: Settings, by: str, delivery: Delivery | None, page: StatusServer
+) -> FileWatch:
+    prepare = None if delivery is None else delivery.prepare
+    return watch_file(ConfigFile(file, topic, settings, by, prepare), page)
 
 
 def _new_jvm(settings: Settings, stop: Stop, health: Health, exits: ExitStack) -> Jvm:

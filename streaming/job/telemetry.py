@@ -1,6 +1,5 @@
 """Metrics of the job, from the progress that Spark reports."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -22,19 +21,15 @@ Progress = Mapping[str, Any]
 class Telemetry(Collector):
     """Collects from the progress of one query. Safe to use from several threads."""
 
-    def __init__(self, config_hash: str, trigger_ms: int, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, config_hash: str, trigger_ms: int) -> None:
         self._hash = config_hash
         self._trigger = lasting(Gauge, "trigger_seconds")
         self._trigger.set(trigger_ms / 1000)
-        self._wall = wall
-        self._reloaded = lasting(Gauge, "config_last_reload_successful")
-        self._reloaded_at = lasting(Gauge, "config_last_reload_success_timestamp_seconds")
-        self.reloaded(successful=True)
         self._batch = -1
         self._duration = lasting(Histogram, "batch_duration_seconds", buckets=_DURATION_S)
         self._records = lasting(Counter, "input_records_total")
         self._restarts = lasting(Counter, "query_restarts_total")
-        self._always = self._trigger, self._reloaded, self._reloaded_at, self._duration, self._records, self._restarts
+        self._always = self._trigger, self._duration, self._records, self._restarts
         self._last = lasting(Gauge, "batch_last_timestamp_seconds")
         self._came = lasting(Gauge, "input_records_per_second")
         self._done = lasting(Gauge, "processed_records_per_second")
@@ -46,11 +41,6 @@ class Telemetry(Collector):
 
     def configured(self, config_hash: str) -> None:
         self._hash = config_hash
-
-    def reloaded(self, successful: bool) -> None:
-        self._reloaded.set(successful)
-        if successful:
-            self._reloaded_at.set(self._wall())
 
     def restarted(self) -> None:
         self._restarts.inc()

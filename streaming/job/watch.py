@@ -138,6 +138,7 @@ def _configure(index: bucket.BucketIndex, number: int, packed: list[Packed[Event
     # The topic has one partition, so a single task has read its records in order.
     published = next((p.published for p in packed if p.published is not None), None)
     silences = [s for p in packed for s in p.silences]
+    index.resolve(asked for p in packed for asked in p.resolutions)
     if published is None and not silences:
         return
     refused = index.configure(published, silences)

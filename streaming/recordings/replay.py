@@ -22,7 +22,7 @@ from detectors.flink.topology import Topology
 from detectors.incident import Reading, Transition
 from detectors.incidents.known_issues import IssueCatalogue
 from detectors.incidents.shared_resources import REPEAT_MS, SharedTroubles
-from detectors.settings.live import PublishedConfiguration, read_change
+from detectors.settings.live import PublishedConfiguration, PublishedSilence, read_change
 from detectors.values.decoding import UndecodableError
 from streaming.configuration.known_issues import shipped
 from streaming.errors import RecordingError
@@ -169,8 +169,10 @@ def _configure(index: bucket.BucketIndex, record: Record) -> None:
         return
     if isinstance(change, PublishedConfiguration):
         index.configure(change, ())
-    elif change is not None:
+    elif isinstance(change, PublishedSilence):
         index.configure(None, [change])
+    elif change is not None:
+        index.resolve([change])
 
 
 def step(

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,28 @@ from click.testing import CliRunner, Result
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
+from detectors.engine import bucket
+from detectors.engine.bucket import BucketIndex
 from detectors.events.event import Record
-from detectors.incident import Reading
-from detectors.settings.live import CONFIG_KEY, LiveSettings, encode_published, publish
+from detectors.incident import Reading, Transition
+from detectors.settings.live import (
+    CONFIG_KEY,
+    RESOLVE_KEY,
+    LiveSettings,
+    PublishedResolution,
+    encode_published,
+    publish,
+    read_change,
+)
 from sinks.delivery.notification_log import Entry
 from streaming.cli.main import cli
 from streaming.configuration.settings import load
 from streaming.configuration.trials import TrialError
+from streaming.errors import PublishedError
 from streaming.inspection.recomputation import replay_cluster
 from streaming.recordings.recording import line_of, records_of
 from streaming.recordings.redate import redated
+from streaming.recordings.replay import MemoryStore
 from tests.embedded.broker import Broker
 from tests.recorded import recording
 from tests.unit.sinks.samples import OPENED_AT, make_transition
@@ -200,3 +213,35 @@ def test_a_configuration_is_written_after_its_brokers_and_topics_were_tried(
         run(*init, f"{out}.2", *servers, "--logs", f"{NAME}.nosuch")
     with pytest.raises(TrialError, match="no Kafka broker answers"):
         run(*init, f"{out}.2", "--bootstrap-servers", "127.0.0.1:1")
+
+
+def test_an_incident_that_is_resolved_by_hand_reaches_the_job_with_name_and_reason(
+    broker: Broker, config: Path
+) -> None:
+    """The job's part is played by the bucket that the job runs, on the record that the command has written."""
+    _write(broker, f"{NAME}.incidents", make_transition(incident="by-hand", cluster="gone"))
+    job = threading.Thread(target=_resolve_as_the_job, args=(broker, RESOLVE_KEY + b"by-hand"), daemon=True)
+    job.start()
+    command = ("incident", "resolve", "by-hand", "--comment", "taken down", "--author", "ann", "--config", config)
+    assert run(*command, "--timeout", "2m").stdout.endswith(": resolved by ann: taken down\n")
+    with pytest.raises(PublishedError, match="incident by-hand was resolved at"):
+        run(*command)
+    job.join(60)
+
+
+def _resolve_as_the_job(broker: Broker, key: bytes) -> None:
+    deadline = time.monotonic() + 120
+    while not (found := [record for record in _read(broker, f"{NAME}.config") if record.key == key]):
+        assert time.monotonic() < deadline
+    change = read_change(key, found[0].value)
+    assert isinstance(change, PublishedResolution)
+    index = BucketIndex()
+    index.resolve([change])
+    (end,) = bucket.step(index, MemoryStore(), [], OPENED_AT).transitions
+    _write(broker, f"{NAME}.incidents", end)
+
+
+def _write(broker: Broker, topic: str, one: Transition) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    producer.send(topic, key=one.incident.encode(), value=msgspec.json.encode(one)).get(timeout=60)
+    producer.close()

@@ -1,29 +1,23 @@
 """The status site of `flinkwatch deliver` on a real broker: what it shows, its link in Slack, what it leaves."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import yaml
 from kafka import KafkaAdminClient, KafkaProducer
 
 from detectors.incident import Reading
 from detectors.settings.live import CONFIG_KEY, LiveSettings, encode_published, publish
 from sinks.kafka.access import KafkaAccess, client_options
 from sinks.kafka.topics import TopicNames, ensure_topics, settings_of
-from tests.embedded.broker import DIE_WITH_PARENT, Broker
-from tests.embedded.job_process import free_port
-from tests.fake_slack.server import TOKEN, SlackServer
+from tests.e2e.deliverer import DelivererProcess
+from tests.embedded.broker import Broker
+from tests.fake_slack.server import SlackServer
 from tests.unit.sinks.samples import make_transition
 
 pytestmark = pytest.mark.e2e
@@ -32,55 +26,23 @@ TOPICS = TopicNames(prefix="site", partitions=2)
 OUTSIDE = "https://ops.example.org/flinkwatch"
 
 
-class Deliverer:
-    """`flinkwatch deliver` as a process of its own, with a token on its site."""
+class Deliverer(DelivererProcess):
+    """With a token on its site."""
 
     def __init__(self, bootstrap: str, folder: Path, slack: SlackServer) -> None:
-        self.port = free_port()
-        self.temporary = folder / "tmp"
-        self.temporary.mkdir()
-        token, config = folder / "token", folder / "flinkwatch.yaml"
+        token = folder / "token"
         token.write_text("t0ken")
         sinks: dict[str, Any] = {
             "slack": {"enabled": True, "channel": "flink-alerts", "base_url": slack.base_url},
-            "prometheus": {"address": "127.0.0.1", "port": self.port},
             "web": {"external_url": OUTSIDE, "token_file": str(token)},
         }
-        kafka = {"access": {"bootstrap_servers": bootstrap}, "topics": {"prefix": TOPICS.prefix}}
-        config.write_text(yaml.safe_dump({"kafka": kafka, "streaming": {"heartbeat": False}, "sinks": sinks}))
-        environment = os.environ | {"SLACK_BOT_TOKEN": TOKEN, "TMPDIR": str(self.temporary)}
-        command = [sys.executable, "-m", "streaming", "deliver", "--config", str(config)]
-        self.log = folder / "deliver.log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(DIE_WITH_PARENT), str(os.getpid()), *command],
-                stdout=log,
-                stderr=log,
-                env=environment,
-                cwd=Path(__file__).parents[2],
-            )
+        super().__init__(bootstrap, folder, TOPICS.prefix, sinks)
 
     def get(self, path: str, **headers: str) -> tuple[int, bytes]:
-        given = {"Authorization": "Bearer t0ken"} | headers
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", headers=given)
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read()
-        except OSError:
-            return 0, b""
+        return super().get(path, **{"Authorization": "Bearer t0ken"} | headers)
 
     def json(self, path: str) -> Any:
         return msgspec.json.decode(self.get(f"/api/v1{path}")[1])
-
-    def eventually(self, met: Callable[[], bool], within: float = 300.0) -> None:
-        deadline = time.monotonic() + within
-        while not met():
-            assert time.monotonic() < deadline, self.log.read_text()[-3000:]
-            assert self.process.poll() is None, self.log.read_text()[-3000:]
-            time.sleep(0.1)
 
 
 @pytest.fixture
@@ -111,9 +73,7 @@ def deliverer(broker: Broker, tmp_path: Path, slack: SlackServer) -> Iterator[De
             producer.send(TOPICS.incidents, key=b"i", value=msgspec.json.encode(one))
         producer.flush(timeout=60)
     yield made
-    if made.process.poll() is None:
-        made.process.kill()
-        made.process.wait(30)
+    made.end()
 
 
 def test_the_site_shows_what_the_topics_have_and_leaves_nothing(deliverer: Deliverer, slack: SlackServer) -> None:

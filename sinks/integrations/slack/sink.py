@@ -1,6 +1,6 @@
 """Slack as a sink: one message an incident, edited as it changes, its timeline and charts in its thread."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
@@ -33,7 +33,7 @@ _PIXEL = bytes.fromhex(
 
 
 class SlackSink(EditingSink):
-    """One channel. `charts` may be shared by the channels of one token."""
+    """One channel. `charts` may be shared by the channels of one token. `mention` returns whom a reminder mentions."""
 
     attachment = "put a picture into its thread"
 
@@ -44,8 +44,10 @@ class SlackSink(EditingSink):
         charts: Charts | None = None,
         external_url: str = "",
         flink_ui_url: Mapping[str, str] = NO_FLINK_UI,
+        mention: Callable[[], Iterable[str]] | None = None,
     ) -> None:
         self._config = config
+        self._mention = (lambda: config.actions.mention) if mention is None else mention
         self._client = client
         self._charts = Charts(client.upload) if charts is None else charts
         self._links = Links(
@@ -90,7 +92,7 @@ class SlackSink(EditingSink):
             line = render_reply(transition, broadcast=planned.broadcast, unsilenced=planned.unsilenced)
             attachments.append(Attachment(partial(self._client.reply, *where, line, broadcast=planned.broadcast)))
         if notification.remind:
-            text = render_reminder(transition, self._config.actions)
+            text = render_reminder(transition, self._config.actions.remind_after, self._mention())
             attachments.append(Attachment(partial(self._client.reply, *where, text, broadcast=True)))
         if planned.chart and transition.series is not None:
             until = ended_at(transition) if transition.transition == "resolved" else None

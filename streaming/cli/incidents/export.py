@@ -1,4 +1,4 @@
-"""`flinkwatch incident` works with one incident."""
+"""`flinkwatch incident export` writes the records around an incident as a scenario."""
 
 import tempfile
 from pathlib import Path
@@ -14,12 +14,7 @@ from streaming.recordings.capture import capture
 from streaming.terminal import echo, status
 
 
-@click.group()
-def incident() -> None:
-    """Export an incident."""
-
-
-@incident.command()
+@click.command()
 @click.argument("incident_id", metavar="INCIDENT")
 @config_option
 @click.option(

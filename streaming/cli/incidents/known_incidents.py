@@ -11,7 +11,9 @@ from sinks.kafka.access import KafkaAccess
 from sinks.kafka.reading import newest_values
 from streaming.configuration.settings import Kafka
 from streaming.configuration.silences import muted
+from streaming.errors import PublishedError
 from streaming.stored_incidents import existing_partitions, topic_reader
+from streaming.terminal import UTC_CLOCK
 
 _SHOWN = 5
 _Value = TypeVar("_Value")
@@ -20,6 +22,19 @@ _Value = TypeVar("_Value")
 def incidents(kafka: Kafka, within_ms: int) -> list[Transition]:
     """The current state of each incident in the topic. Raises PublishedError."""
     return list(_decoded(decode_transition, newest(kafka.access, kafka.topics.incidents, within_ms)))
+
+
+def open_incident(kafka: Kafka, incident: str, within_ms: int) -> Transition:
+    """The current state of an open incident. Raises PublishedError if there is no such incident or it has resolved."""
+    found = next((one for one in incidents(kafka, within_ms) if one.incident == incident), None)
+    if found is None:
+        raise PublishedError(
+            f"{kafka.topics.incidents} has no incident {incident}; `flinkwatch status` lists the open ones"
+        )
+    if found.transition == "resolved":
+        part = f" and is part of {found.part_of}, which may be open" if found.part_of else ""
+        raise PublishedError(f"incident {incident} was resolved at {UTC_CLOCK.time(found.at)}{part}")
+    return found
 
 
 def places(kafka: Kafka, within_ms: int) -> set[tuple[str, str]]:

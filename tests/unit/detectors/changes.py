@@ -10,11 +10,19 @@ from detectors.engine import bucket
 from detectors.events.event import Event, LogEvent
 from detectors.incident import Finding, Transition
 from detectors.incidents.silences import Silence, at
-from detectors.settings.live import LiveSettings, PublishedConfiguration, PublishedSilence, publish, publish_silence
+from detectors.settings.live import (
+    LiveSettings,
+    PublishedChange,
+    PublishedConfiguration,
+    PublishedResolution,
+    PublishedSilence,
+    publish,
+    publish_silence,
+)
 from streaming.recordings.replay import MemoryStore
 from tests.unit.detectors.streams import START
 
-Change = PublishedConfiguration | PublishedSilence
+Change = PublishedChange
 
 
 def live(
@@ -43,6 +51,7 @@ class Played:
         """What the next batch begins with; how many silences are refused."""
         published = [c for c in changes if isinstance(c, PublishedConfiguration)]
         silences = [c for c in changes if isinstance(c, PublishedSilence)]
+        self.index.resolve(c for c in changes if isinstance(c, PublishedResolution))
         return self.index.configure(published[-1] if published else None, silences)
 
     def take(self, *events: Event, until: int | None = None) -> list[Transition]:
@@ -102,3 +111,6 @@ def twin(event: Event) -> Event:
         for s in event.samples
     ]
     return msgspec.structs.replace(event, source=source, partition=partition, samples=samples)
+
+
+encode_resolution = msgspec.json.Encoder().encode

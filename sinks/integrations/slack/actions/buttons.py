@@ -1,5 +1,6 @@
 """The buttons of a message, the answers that it shows, and the reminder. Pure, as the rest of the message is."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from detectors.incident import Transition
@@ -8,7 +9,6 @@ from sinks.contract.action_request import UNTIL_RESOLVED
 from sinks.contract.feedback import Mark, Marks
 from sinks.contract.phrases import title
 from sinks.contract.wording import clock_time
-from sinks.integrations.slack.actions.settings import SlackActionsConfig
 from sinks.integrations.slack.message.blocks import Block, Message, mrkdwn, plain_object
 from sinks.integrations.slack.message.escape import prose
 
@@ -42,10 +42,10 @@ def action_blocks(transition: Transition, marks: Marks) -> list[Block]:
     return blocks
 
 
-def render_reminder(transition: Transition, config: SlackActionsConfig) -> Message:
-    """One line for the thread and the channel, with the mentions."""
-    mentions = " ".join(f"<!subteam^{one}>" if one.startswith("S") else f"<@{one}>" for one in config.mention)
-    text = f"Not acknowledged for {humanize(config.remind_after)}: {title(transition)} — {transition.summary}"
+def render_reminder(transition: Transition, remind_after: int, mention: Iterable[str]) -> Message:
+    """One line for the thread and the channel, with the mentions. `remind_after` is in ms."""
+    mentions = " ".join(f"<!subteam^{one}>" if one.startswith("S") else f"<@{one}>" for one in mention)
+    text = f"Not acknowledged for {humanize(remind_after)}: {title(transition)} — {transition.summary}"
     return Message(f"{mentions} {prose(text, _LINE_LIMIT)}".strip(), [])
 
 

@@ -52,7 +52,8 @@ class Loops:
         monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
         monkeypatch.setattr("sinks.delivery.service.time", SimpleNamespace(monotonic=lambda: self.now))
         monkeypatch.setattr("sinks.delivery.service.deliver_incidents", self._deliver)
-        monkeypatch.setattr("sinks.delivery.service.CollectorFeed.run", lambda _, stop: stop.wait())
+        for feed in ("service.CollectorFeed", "slack_actions.FeedbackFeed"):
+            monkeypatch.setattr(f"sinks.delivery.{feed}.run", lambda _, stop: stop.wait())
         self._threading = SimpleNamespace(Thread=threading.Thread, Event=lambda: self.stop)
         monkeypatch.setattr("sinks.delivery.service.threading", self._threading)
 
@@ -223,3 +224,63 @@ def test_a_site_without_its_secret_is_refused_at_start(loops: Loops, monkeypatch
     with_site(monkeypatch, token_env="SITE_TOKEN")
     with pytest.raises(SecretError, match=r"sinks\.web\.token_env: environment variable SITE_TOKEN is not set"):
         loops.delivery(1).check()
+
+
+def routed(to: str) -> Sinks:
+    """The sinks with one route for everything."""
+    return Sinks.model_validate({"slack": SINKS.slack, "routing": {"routes": [{"to": [to]}], "default": ["slack"]}})
+
+
+def receivers(delivery: Delivery) -> set[str]:
+    """The receivers that have metrics."""
+    samples = [sample for family in delivery.board.delivery.waiting.collect() for sample in family.samples]
+    return {sample.labels["integration"] for sample in samples}
+
+
+def hash_of_routes(delivery: Delivery) -> str:
+    samples = [sample for family in delivery.page.registry.collect() for sample in family.samples]
+    return next(sample.labels["hash"] for sample in samples if sample.name == "flinkwatch_routing_info")
+
+
+def test_a_channel_that_changed_routes_name_gets_a_thread_and_the_others_keep_theirs(loops: Loops) -> None:
+    started: list[str] = []
+    goes_on, first, second = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        started.append(threading.current_thread().name)
+        (second if first.is_set() else first).set()
+        goes_on.wait(20)
+
+    loops.work = work
+    delivery = loops.delivery(99)
+    delivery.start()
+    assert first.wait(20)
+    for channel in ("slack:C0NEW0001", "slack", "slack:C0NEW0001"):
+        delivery.prepare(routed(channel))()
+    assert second.wait(20)
+    seen = list(started)
+    loops.stop.set()
+    goes_on.set()
+    delivery.stop()
+    assert seen == ["delivery slack", "delivery slack:C0NEW0001"]
+    assert receivers(delivery) == {"slack", "slack:C0NEW0001"}
+
+
+def test_routes_that_are_refused_change_nothing(loops: Loops) -> None:
+    delivery = loops.delivery(1)
+    before = hash_of_routes(delivery)
+    webhook = {"enabled": True, "url": "https://hooks.example/x"}
+    changed = Sinks.model_validate({"webhook": webhook, "routing": {"routes": [{"to": ["webhook"]}]}})
+    with pytest.raises(ValueError, match="'webhook', which is not an enabled receiver; enabled: slack"):
+        delivery.prepare(changed)
+    assert hash_of_routes(delivery) == before
+
+
+def test_a_changed_file_applies_only_when_what_was_prepared_is_put_in_force(loops: Loops) -> None:
+    delivery = loops.delivery(1)
+    before = hash_of_routes(delivery)
+    put_in_force = delivery.prepare(routed("slack:C0NEW0001"))
+    assert hash_of_routes(delivery) == before
+    loops.stop.set()
+    put_in_force()
+    assert hash_of_routes(delivery) != before

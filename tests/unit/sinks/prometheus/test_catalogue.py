@@ -20,6 +20,7 @@ from sinks.prometheus.catalogue import NAMESPACE, READINGS, TABLE, MetricDescrip
 from sinks.prometheus.collector import IncidentCollector
 from sinks.prometheus.delivery_metrics import set_time
 from sinks.prometheus.http_server import Readiness
+from sinks.prometheus.reload_metrics import ReloadMetrics, SettingInfo
 from streaming.job import watch
 from streaming.job.telemetry import Telemetry
 from streaming.reference.metrics_page import metrics_page
@@ -137,6 +138,8 @@ def every_metric() -> Shown:
     registry, board, telemetry = CollectorRegistry(), IncidentCollector(wall=lambda: 2_000.0), Telemetry("abc", 1_000)
     registry.register(board)
     registry.register(telemetry)
+    registry.register(ReloadMetrics())
+    registry.register(SettingInfo("routing_info", lambda: "abc"))
     readiness = Readiness()
     readiness.add("query", lambda: None)
     registry.register(readiness)

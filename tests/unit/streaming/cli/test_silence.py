@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from detectors.settings.live import LiveSettings, publish
+from sinks.delivery.silencing import SilenceBook, until_resolved_id
 from streaming.cli import options as options_module
 from streaming.cli.main import cli
 from streaming.errors import ConfigError, PublishedError
@@ -178,3 +179,85 @@ def test_a_dead_broker_is_named_after_a_moment_and_the_wait_has_an_end(
     assert f"no Kafka broker answers at {servers}" in str(done.exception)
     assert f"waiting for Kafka at {servers}, at most 1 s (--timeout)" in done.stderr
     assert took < 25, "the default waits for 30 s"
+
+
+class TestOfAnIncident:
+    @pytest.fixture(autouse=True)
+    def incidents(self, kafka: Kafka) -> None:
+        found = (
+            make_transition(incident="open", job_name="orders", cluster="prod-eu"),
+            make_transition(incident="ended", transition="resolved"),
+            make_transition(incident="part", transition="resolved", part_of="whole"),
+            make_transition(incident="long", job_name="x" * 2_000),
+        )
+        kafka.newest["flinkwatch.incidents"] = {t.incident.encode(): msgspec.json.encode(t) for t in found}
+
+    def add(self, incident: str, *more: str) -> str:
+        return run("silence", "add", "--incident", incident, *more, *COMMENT).stdout
+
+    def made(self, kafka: Kafka) -> Any:
+        (silence,) = kafka.topics["localhost:9092"].history().silences.values()
+        return silence.read()
+
+    def test_it_lasts_until_the_incident_resolves_and_matches_nothing_else(self, kafka: Kafka) -> None:
+        printed = self.add("open")
+        made = self.made(kafka)
+        assert made.id == until_resolved_id("open")
+        assert f"{made.id} silences " in printed
+        assert "until incident open resolves, at the latest until 20" in printed
+        assert "It matches 1 open incident: open " in printed
+        assert made.fits("prod-eu", "orders", "checkpoint_overdue")
+        assert not made.fits("prod-eu", "orders-2", "checkpoint_overdue")
+        assert not made.fits("prod-eu", "orders", "restart_loop")
+
+    def test_a_deliverer_ends_it_as_one_from_slack(self, kafka: Kafka) -> None:
+        self.add("open")
+        written: list[bytes] = []
+        book = SilenceBook(lambda _, value: written.append(value), 1, lambda: round(time.time() * 1000))
+        book.add(self.made(kafka))
+        book.end_resolved(["open"])
+        assert written == []
+        book.end_resolved([])
+        assert len(written) == 1
+
+    def test_twice_is_one_silence(self, kafka: Kafka) -> None:
+        self.add("open")
+        self.add("open")
+        self.made(kafka)
+
+    def test_with_a_time_it_does_not_end_with_the_incident(self, kafka: Kafka) -> None:
+        assert "until incident" not in self.add("open", "--for", "2h")
+        assert not self.made(kafka).id.startswith("until-resolved")
+
+    @pytest.mark.parametrize(
+        ("incident", "sentence"),
+        [
+            ("nosuch", r"^flinkwatch\.incidents has no incident nosuch; `flinkwatch status` lists the open ones"),
+            ("ended", r"^incident ended was resolved at "),
+            ("part", r"and is part of whole, which may be open"),
+            ("long", r"^--job: "),
+        ],
+    )
+    def test_what_cannot_be_silenced_is_an_error_with_its_reason(
+        self, kafka: Kafka, incident: str, sentence: str
+    ) -> None:
+        with pytest.raises((PublishedError, ConfigError), match=sentence):
+            self.add(incident)
+        assert kafka.written() == []
+
+    @pytest.mark.parametrize(
+        ("options", "sentence"),
+        [
+            (("--job", "a", "--kind", "restart_loop"), "Remove --job, --kind"),
+            (("--all",), "Remove --all"),
+            (("--begins", "2096-01-01T00:00:00Z"), "^--begins: a silence until the incident resolves begins now"),
+            (("--for", "31d"), "longer than 30d"),
+            (("--for", "1h", "--until", "2096-01-01T00:00:00Z"), "give either --for or --until"),
+        ],
+    )
+    def test_options_that_contradict_the_incident_are_an_error(
+        self, kafka: Kafka, options: tuple[str, ...], sentence: str
+    ) -> None:
+        with pytest.raises(ConfigError, match=sentence):
+            self.add("open", *options)
+        assert kafka.written() == []

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from detectors.incidents.silences import Silence
 from detectors.settings.live import (
     CONFIG_KEY,
+    RESOLVE_KEY,
     SILENCE_KEY,
     PublishedConfiguration,
+    PublishedResolution,
     PublishedSilence,
     encode_published,
     publish_silence,
@@ -44,6 +46,10 @@ class MemoryTopic:
         self._answer()
         record = publish_silence(silence, int(time.time() * 1000), by)
         self.records.append((SILENCE_KEY + silence.id.encode(), encode_silence(record)))
+
+    def publish_resolution(self, resolution: PublishedResolution) -> None:
+        self._answer()
+        self.records.append((RESOLVE_KEY + resolution.last.incident.encode(), encode_silence(resolution)))
 
     def _answer(self) -> None:
         if self.down:

@@ -11,11 +11,14 @@ from structlog.testing import capture_logs
 
 from detectors.settings.live import LiveSettings, publish, settings_hash
 from sinks.kafka.access import KafkaAccess
+from sinks.settings import Sinks
 from streaming.configuration import file_watch
 from streaming.configuration.file_watch import ConfigFile, FileWatch, publish_file
+from streaming.configuration.restart_only import is_live
 from streaming.configuration.settings import load
+from streaming.configuration.sinks_file import SinksFile
 from streaming.configuration.topic import ConfigTopic
-from streaming.errors import PublishedError
+from streaming.errors import ConfigError, PublishedError
 from tests.unit.streaming.configuration.memory_topic import MemoryTopic
 
 
@@ -39,7 +42,7 @@ class Watched:
         self.topic: Any = MemoryTopic()
         self.reloads: list[bool] = []
         publish_file(self.topic, live(4), "ann")
-        self.watch = FileWatch(ConfigFile(path, self.topic, load(path, {}), "ann", {}), self.reloads.append)
+        self.watch = FileWatch(ConfigFile(path, self.topic, load(path, {}), "ann", environment={}), self.reloads.append)
 
     def until(self, met: Callable[[], bool], within: float = 120.0) -> None:
         deadline = time.monotonic() + within
@@ -198,7 +201,7 @@ def test_at_start_the_file_is_published_only_when_it_says_something_else_than_it
 
 def test_settings_that_need_a_restart_are_named_and_the_others_take_effect(path: Path) -> None:
     topic: Any = MemoryTopic()
-    file = ConfigFile(path, topic, load(path, {}), "ann", {})
+    file = ConfigFile(path, topic, load(path, {}), "ann", environment={})
     more = "streaming:\n  trigger: 2s\n  spark: {spark.ui.enabled: 'true'}\nkafka:\n  logs: [other]\n"
     more += "sinks:\n  webhook:\n    url: https://hooks.example/hunter2\n"
     with capture_logs() as logs:
@@ -210,11 +213,82 @@ def test_settings_that_need_a_restart_are_named_and_the_others_take_effect(path:
     assert topic.hashes() == [hash_of(5), hash_of(6)]
 
 
+class Deliverer:
+    """Takes routes as delivery does: they are checked, and put in force later."""
+
+    def __init__(self, running: Sinks) -> None:
+        self.running = running
+        self.taken: list[tuple[str, ...]] = []
+
+    def prepare(self, changed: Sinks) -> Callable[[], None]:
+        routes = self.running.reloaded(changed).routing.routes
+        return lambda: self.taken.append(tuple(to for route in routes for to in route.to))
+
+
+SLACK = "sinks:\n  slack: {enabled: true, channel: C1}\n"
+
+
+def routes(to: str) -> str:
+    return f"{SLACK}  routing: {{routes: [{{to: [{to}]}}], default: [slack]}}\n"
+
+
+def test_a_file_whose_routes_are_refused_is_refused_as_a_whole(path: Path) -> None:
+    path.write_text(text(4, SLACK))
+    topic: Any = MemoryTopic()
+    running = load(path, {})
+    deliverer = Deliverer(running.sinks)
+    file = ConfigFile(path, topic, running, "ann", deliverer.prepare, {})
+    webhook = "  webhook: {enabled: true, url: 'https://hooks.example/x'}\n"
+    with pytest.raises(ConfigError, match=r"flinkwatch\.yaml: sinks\.routing names 'webhook'.*after a restart"):
+        file.reload(text(5, routes("webhook") + webhook).encode())
+    assert (topic.hashes(), deliverer.taken) == ([], [])
+    file.reload(text(5, routes("slack:C2")).encode())
+    assert (topic.hashes(), deliverer.taken) == ([hash_of(5)], [("slack:C2",)])
+
+
+def test_routes_stay_in_force_while_kafka_takes_no_configuration(path: Path) -> None:
+    path.write_text(text(4, SLACK))
+    topic: Any = MemoryTopic()
+    running = load(path, {})
+    deliverer = Deliverer(running.sinks)
+    topic.down = True
+    with pytest.raises(PublishedError):
+        ConfigFile(path, topic, running, "ann", deliverer.prepare, {}).reload(text(5, routes("slack:C2")).encode())
+    assert deliverer.taken == []
+
+
+def test_a_deliverer_takes_its_routes_and_names_its_own_settings_that_need_a_restart(path: Path) -> None:
+    path.write_text(text(4, SLACK))
+    running = load(path, {})
+    deliverer = Deliverer(running.sinks)
+    file = SinksFile(path, running, deliverer.prepare, {})
+    more = "  max_silence: 1h\nstreaming: {trigger: 2s}\n"
+    with capture_logs() as logs:
+        file.reload(text(5, routes("slack:C2") + more).encode())
+    assert deliverer.taken == [("slack:C2",)]
+    assert [one["settings"] for one in logs] == [["sinks.max_silence"]], "neither the job's settings nor routes"
+
+
+@pytest.mark.parametrize(
+    ("setting", "live"),
+    [
+        ("sinks.routing.routes", True),
+        ("sinks.slack.actions.mention", True),
+        ("sinks.slack.actions.mentions", False),
+        ("sinks.slack.actions.allowed", False),
+        ("detectors.restart_loop.count", True),
+        ("streaming.trigger", False),
+    ],
+)
+def test_routes_and_mentions_are_the_live_settings_of_sinks(setting: str, live: bool) -> None:
+    assert is_live(setting) == live
+
+
 def test_the_environment_is_not_a_change_of_the_file(path: Path) -> None:
     """It wins over the file at start and at each reload alike."""
     environment = {"FLINKWATCH__STREAMING__BUCKETS": "3", "FLINKWATCH__DETECTORS__RESTART_LOOP__WINDOW": "7m"}
     topic: Any = MemoryTopic()
-    file = ConfigFile(path, topic, load(path, environment), "ann", environment)
+    file = ConfigFile(path, topic, load(path, environment), "ann", environment=environment)
     with capture_logs() as logs:
         file.reload(text(5).encode())
     assert logs == []

@@ -16,9 +16,11 @@ from detectors.incident import Reading, decode_reading, decode_transition
 from detectors.incidents.silences import Silence
 from detectors.settings.live import (
     CONFIG_KEY,
+    RESOLVE_KEY,
     SILENCE_KEY,
     LiveSettings,
     PublishedConfiguration,
+    PublishedResolution,
     encode_published,
     publish,
     publish_silence,
@@ -83,6 +85,10 @@ READERS: dict[str, tuple[Any, Callable[[bytes], object]]] = {
     "silence": (
         json.loads(encode_silence(publish_silence(SILENCE, 5, "ann"))),
         lambda value: read_change(SILENCE_KEY + b"x", value),
+    ),
+    "resolution": (
+        json.loads(encode_silence(PublishedResolution(make_transition(), 5, "ann", "taken down"))),
+        lambda value: read_change(RESOLVE_KEY + b"x", value),
     ),
     "incident": (json.loads(msgspec.json.encode(make_transition())), decode_transition),
     "reading": (

@@ -12,16 +12,18 @@ from detectors.events.event import Event, LogEvent, Record, Rejected
 from detectors.events.identity import Identity
 from detectors.events.reader import Reader
 from detectors.events.vocabulary import flinkwatch_itself
-from detectors.settings.live import LiveSettings, encode_published, publish
+from detectors.settings.live import RESOLVE_KEY, LiveSettings, PublishedResolution, encode_published, publish
 from streaming.job.heartbeat import canary_sent_at, canary_value, heartbeat_headers
 from streaming.job.prefilter import may_matter
 from streaming.job.read import FLUSH_BYTES, SELECTION, ReadStage
 from streaming.job.rows import Packed, bucket_of, decode_packed
 from streaming.recordings.replay import load
 from tests.recorded import NAMES, recording
+from tests.unit.detectors.changes import encode_resolution
 from tests.unit.detectors.events.envelopes.test_metrics import VALUES
 from tests.unit.detectors.events.envelopes.test_otlp import CHECKPOINT, event_of_flink, logs, metrics
 from tests.unit.detectors.events.layouts.test_text_layout import ENVELOPES, LAYOUTS
+from tests.unit.sinks.samples import make_transition
 
 METRICS = "flink.metrics"
 BUCKETS = 4
@@ -226,6 +228,13 @@ def test_a_configuration_that_is_none_is_rejected_and_changes_nothing(value: byt
     packed = run(batch([Record("flinkwatch.config", 0, 0, 1, b"detectors", value)]))
     assert [p.published for parts in packed.values() for p in parts] == [None] * BUCKETS
     assert everything(packed)[1] == ["bad_config"]
+
+
+def test_the_resolution_of_an_incident_goes_to_the_bucket_of_its_cluster_alone() -> None:
+    asked = PublishedResolution(make_transition(cluster="prod-eu"), 1, "ann", "taken down")
+    packed = run(batch([Record("flinkwatch.config", 0, 0, 1, RESOLVE_KEY + b"i", encode_resolution(asked))]))
+    found = {number: [one for p in parts for one in p.resolutions] for number, parts in packed.items()}
+    assert found == {number: [asked] * (number == bucket_of("prod-eu", BUCKETS)) for number in range(BUCKETS)}
 
 
 def test_of_several_configurations_in_a_task_only_the_newest_reaches_the_buckets(

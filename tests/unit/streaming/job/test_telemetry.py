@@ -87,16 +87,3 @@ def test_state_and_configuration() -> None:
     found = samples(telemetry)
     assert (found["state_memory_bytes"], found["state_disk_bytes"], found["state_commit_seconds"]) == (1000, 2000, 0.25)
     assert [name for name in found if name.startswith("config_info")] == ["config_info def"]
-
-
-def test_good_bad_same_good_is_one_nought_one() -> None:
-    """And the time is that of the last good one."""
-    times = iter([100.0, 200.0])
-    telemetry = Telemetry("abc", 1000, lambda: next(times))
-    seen = []
-    for successful in (True, False, True):
-        if seen:
-            telemetry.reloaded(successful)
-        found = samples(telemetry)
-        seen.append((found["config_last_reload_successful"], found["config_last_reload_success_timestamp_seconds"]))
-    assert seen == [(1, 100), (0, 100), (1, 200)]

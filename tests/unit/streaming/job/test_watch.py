@@ -13,13 +13,14 @@ from detectors.engine.fold import DroppedState
 from detectors.events.event import Record, Rejected
 from detectors.incident import decode_reading, decode_transition
 from detectors.incidents.silences import MAX_SILENCES
-from detectors.settings.live import LiveSettings, publish
+from detectors.settings.live import LiveSettings, PublishedResolution, publish
 from streaming.configuration.known_issues import IssueFile
 from streaming.job.rows import Packed, dead_letter, encode_packed
 from streaming.job.watch import BucketProcessor, OutputTopics
 from tests.recorded import events
 from tests.unit.detectors.changes import silence
 from tests.unit.detectors.streams import log
+from tests.unit.sinks.samples import make_transition
 
 TOPICS = OutputTopics("incidents", "readings", "rejected")
 FAR = 4_000_000_000_000
@@ -44,6 +45,14 @@ def waits(rows: list[Row]) -> dict[str, float]:
     """For how long each cluster waits for events that are late, seconds."""
     readings = [decode_reading(value) for value in values(rows, "readings") if value is not None]
     return {r.labels["cluster"]: r.value for r in readings if r.name == "cluster_waits_seconds"}
+
+
+def test_an_incident_that_a_person_resolves_ends_in_that_batch_and_only_once(tester: TwsTester) -> None:
+    last = make_transition(cluster="gone", seq=4, transition="stale")
+    asked = Packed(clocks={"logs/0": 1_000}, wall=FAR, resolutions=[PublishedResolution(last, 1, "ann", "taken down")])
+    (end,) = [decode_transition(value) for value in values(feed(tester, asked), "incidents")]
+    assert (end.incident, end.seq, end.reason) == (last.incident, 5, "resolved by ann: taken down")
+    assert values(feed(tester, Packed(clocks={"logs/0": 2_000}, wall=FAR)), "incidents") == []
 
 
 @pytest.mark.parametrize("limited", [True, False])

@@ -5,7 +5,6 @@ import pytest
 from detectors.incident import Silenced
 from sinks.contract.feedback import NO_MARKS, Mark, Marks
 from sinks.integrations.slack.actions.buttons import action_blocks, render_reminder
-from sinks.integrations.slack.actions.settings import SlackActionsConfig
 from tests.fake_slack.limits import blocks_problem
 from tests.fake_slack.objects import buttons
 from tests.unit.sinks.samples import OPENED_AT, make_transition
@@ -44,8 +43,7 @@ def test_an_id_that_slack_would_refuse_has_no_buttons() -> None:
 
 @pytest.mark.parametrize(("one", "markup"), [("S0GROUP", "<!subteam^S0GROUP>"), ("U0ANN1", "<@U0ANN1>")])
 def test_a_reminder_mentions_users_and_groups(one: str, markup: str) -> None:
-    config = SlackActionsConfig(enabled=True, allowed=("*",), remind_after="15m", mention=(one,))
     hostile = make_transition(summary="<!channel> is on fire")
-    text = render_reminder(hostile, config).text
+    text = render_reminder(hostile, 900_000, (one,)).text
     assert text.startswith(f"{markup} Not acknowledged for 15 min:")
     assert "<!channel>" not in text
