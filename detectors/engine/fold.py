@@ -28,8 +28,8 @@ from detectors.engine.host_clock import FAR_MS
 from detectors.engine.state import ClusterState
 from detectors.events.event import Event, LogEvent, MetricEvent, Sample
 from detectors.flink.facts import Fact, fact_of
-from detectors.incident import Finding, Reading, Transition
-from detectors.incidents import lifecycle
+from detectors.incident import ChangedSetting, Finding, Reading, Transition, evidence
+from detectors.incidents import follow_up, lifecycle
 from detectors.incidents.transitions import IncidentContext
 
 _AHEAD_MS = 60_000
@@ -175,7 +175,7 @@ class _Fold:
         state.clock = until
         state.late.go_back(until)
         state.last_event, state.readings_at = min(state.last_event, until), min(state.readings_at, until)
-        lifecycle.go_back(state.incidents, until)
+        lifecycle.go_back([*state.incidents, *state.ended], until)
         for detector in self._detectors.all:
             if detector.kind in state.detectors:
                 # Its readings are published again with the corrected time.
@@ -260,11 +260,13 @@ class _Fold:
         topology = self._state.topology
         job = event.fields.get("job", "") if self._engine.by_job.kinds else ""
         name = topology.job_name(job)
+        changed = topology.settings.changed_by(stated, topology.version, time)
         fact = topology.update(event, stated, clock, time)
         if topology.job_name(job) != name:
             self._job_renamed(clock)
         if fact is None:
             return
+        self._follow_up(event, fact, changed, clock, time)
         handlers = self._handlers.get(event.event_type)
         if handlers is None:
             wanted = self._detectors.by_want.get(event.event_type, ())
@@ -277,6 +279,14 @@ class _Fold:
             view.clock, view.time, view.event, view.job = clock, time, event, about
             if detector.fact(view, handler, fact):
                 self._handled(detector, view)
+
+    def _follow_up(self, event: LogEvent, fact: Fact, changed: ChangedSetting | None, clock: int, time: int) -> None:
+        """Incidents are compared with the settings of Flink that change while they are open and for a day after it."""
+        state, now = self._state, self._reported_at or clock
+        if changed is not None:
+            follow_up.note([*state.incidents, *state.ended], changed, evidence(event, time), now)
+        elif state.incidents and isinstance(fact, follow_up.COUNTED):
+            follow_up.count(state.incidents, fact, state.topology.job_of(event), state.topology, now, time)
 
     def _take_samples(self, event: MetricEvent, clock: int) -> None:
         """Give each detector only the samples it subscribes to: a few of the hundreds in a scrape."""
@@ -329,6 +339,8 @@ class _Fold:
                 self._transitions += lifecycle.tick(
                     state.incidents, now, state.last_event, engine.incident_config, self._context()
                 )
+            if state.ended:
+                self._transitions += follow_up.tick(state.ended, now, self._context())
             state.clock = now
 
     def _meet(self, now: int) -> None:
@@ -374,6 +386,7 @@ class _Fold:
             engine.issues,
             engine.silences,
             state.late.arrivals,
+            state.ended,
         )
 
     def _view(self, detector: Detector, clock: int, time: int) -> View[Any, Any]:

@@ -26,7 +26,7 @@ class ClusterState(msgspec.Struct):
 
     `detectors` holds the encoded state of each detector, decoded only when it is needed. `readings` holds the keys of
     each detector's published readings, compressed because they are long and similar. `mark` is the `Engine.mark` of the
-    last step.
+    last step. `ended` are the incidents that can no longer reopen and are followed up.
     """
 
     version: int = STATE_VERSION
@@ -38,6 +38,7 @@ class ClusterState(msgspec.Struct):
     detectors: dict[str, msgspec.Raw] = {}
     deadlines: dict[str, int] = {}
     incidents: list[Incident] = []
+    ended: list[Incident] = []
     past: list[Occurrence] = []
     orphaned: OrphanedFindings = msgspec.field(default_factory=OrphanedFindings)
     readings: dict[str, bytes] = {}

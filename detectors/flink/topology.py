@@ -219,6 +219,7 @@ class Topology(msgspec.Struct, array_like=True):
                 self._know(fact.tm, event.host, time)
             case ProcessStarted():
                 self._started(event.source, fact)
+                self.settings.start(time)
             case Configured() | SessionTimeout() | RegistrationTimedOut() | ApplicationMasterExpired() | NodeExpired():
                 self.timeouts.learn(fact)
         if isinstance(fact, Configured | CheckpointTimeoutSet):

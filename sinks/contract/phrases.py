@@ -4,6 +4,7 @@ import re
 
 from detectors.events.identity import EXERCISE
 from detectors.incident import Confidence, Finding, KnownIssue, Transition
+from detectors.incidents.adjustments import in_words
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.incidents.shared_resources import clusters_of
 from detectors.values.durations import humanize
@@ -141,6 +142,19 @@ def forecast_words(transition: Transition) -> str:
 def recurrence(transition: Transition) -> str:
     """Number of the occurrence and period; empty if the incident does not recur."""
     return "" if transition.recurrence is None else humanize_recurrence(transition.recurrence)
+
+
+def adjustments(transition: Transition) -> list[tuple[int, str, str]]:
+    """What was changed in Flink since the incident began: event time, words, and what became of the incident."""
+    return [(one.at, in_words(one), with_words(one.effect)) for one in transition.adjustments]
+
+
+def adjustment_lines(transition: Transition) -> list[str]:
+    """The same, one line for each change."""
+    return [
+        f"{clock_time(at, transition.at)} {what}{f': {effect}' if effect else ''}"
+        for at, what, effect in adjustments(transition)
+    ]
 
 
 def issue_words(transition: Transition) -> str:

@@ -8,6 +8,7 @@ from rich.text import Text
 from detectors.incident import Evidence, Finding, Transition
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.values.durations import humanize
+from sinks.contract.phrases import adjustments
 from sinks.contract.wording import kind_words, with_words
 from streaming.terminal import UTC_CLOCK, Clock, Console, print_fields
 
@@ -49,7 +50,7 @@ class IncidentLog:
 
 
 def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), runbook: str = "") -> Iterator[Row]:
-    """The lines of an incident: what is broken, cause, effects, forecast, advice, evidence."""
+    """The lines of an incident: what is broken, cause, effects, changes in Flink, forecast, advice, evidence."""
     main = next((f for f in t.findings if f.kind in _MAIN and f.kind != t.cause and f.closed_at is None), None)
     if main is not None:
         yield "what", main.summary
@@ -64,6 +65,8 @@ def rows(t: Transition, clock: Clock = UTC_CLOCK, files: Collection[str] = (), r
         yield "also", _also(finding, clock)
     if (more := max(len(others) - _SHOWN, 0) + t.more) > 0:
         yield "also", f"{more} more"
+    for at, what, effect in adjustments(t):
+        yield "changed", f"{what} at {clock.time(at)}" + (f": {effect}" if effect else "")
     yield from _ahead(t, clock)
     advice = (main.advice if main is not None else "") or t.advice
     if advice and t.transition != "resolved":

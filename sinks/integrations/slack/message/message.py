@@ -44,6 +44,7 @@ def render_plain(transition: Transition) -> Message:
         transition.summary,
         late_words(transition),
         phrases.reason(transition),
+        *(f"Changed in Flink: {line}" for line in phrases.adjustment_lines(transition)),
         phrases.forecast_words(transition),
     ]
     if again := phrases.recurrence(transition):
