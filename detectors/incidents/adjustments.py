@@ -46,13 +46,11 @@ class FollowUp(msgspec.Struct, array_like=True):
     """The adjustments of one incident. `report_at` and `judge_at` are the clock times at which the last one, and what
     became of it, is to be reported (0: not).
 
-    The effects of the first `final` ones no longer change. `before` and `since` count what happened before and since
-    the last one; `issue` is the known issue that the incident matched before it. `restarted` is the event time of the
-    last restart.
+    Only the effect of the last one may still change. `before` and `since` count what happened before and since it;
+    `issue` is the known issue that the incident matched before it. `restarted` is the event time of the last restart.
     """
 
     adjustments: list[Adjustment] = []
-    final: int = 0
     before: Tally = msgspec.field(default_factory=Tally)
     since: Tally = msgspec.field(default_factory=Tally)
     restarted: int = LONG_AGO
@@ -64,11 +62,6 @@ class FollowUp(msgspec.Struct, array_like=True):
     def due(self) -> int:
         """The clock time at which there is something to report, 0 for never."""
         return min((at for at in (self.report_at, self.judge_at) if at), default=0)
-
-    @property
-    def open_ended(self) -> bool:
-        """Whether the effect of the last adjustment may still change."""
-        return len(self.adjustments) > self.final
 
     def count(self, fact: Fact, clock: int, time: int) -> None:
         """Count a checkpoint or a restart of the incident's job."""
@@ -94,7 +87,6 @@ class FollowUp(msgspec.Struct, array_like=True):
         known = [one for adjustment in self.adjustments for one in adjustment.changed]
         if len(self.adjustments) >= MAX_ADJUSTMENTS or changed in known:
             return
-        self.final = len(self.adjustments)
         self.adjustments = [*self.adjustments, Adjustment(record.time, [changed], record)]
         self.before, self.since, self.issue = self.since, Tally(clock), issue
         self.report_at, self.judge_at = clock + _TOGETHER_MS, clock + (judge_after or _EFFECT_MS)
@@ -134,7 +126,7 @@ class FollowUp(msgspec.Struct, array_like=True):
 
     def end(self) -> None:
         """The incident was resolved, and its effects were reported with that."""
-        self.final, self.report_at, self.judge_at = len(self.adjustments), 0, 0
+        self.report_at = self.judge_at = 0
 
     def go_back(self, now: int) -> None:
         """The clock goes back to `now`."""

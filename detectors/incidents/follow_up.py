@@ -27,7 +27,7 @@ def count(incidents: list[Incident], fact: Fact, job: str, topology: Topology, c
     """Count a checkpoint or a restart of a job in the incidents that are about it, or about no job."""
     name = topology.job_name(job)
     for incident in incidents:
-        if incident.resolved_at is None and _is_about(incident, job, name):
+        if _is_about(incident, job, name):
             incident.follow_up.count(fact, clock, time)
 
 

@@ -174,9 +174,9 @@ def make_transition(
 
 
 def judge(incident: Incident, now: int) -> None:
-    """Bring the effect of the last adjustment up to date, until the incident is resolved."""
+    """Bring the effect of the last adjustment up to date, while the incident is not resolved."""
     follow_up = incident.follow_up
-    if follow_up.open_ended and incident.resolved_at is None:
+    if follow_up.adjustments and incident.resolved_at is None:
         leader = incident.leader()
         findings = [*([leader] if leader is not None else []), *incident.findings]
         follow_up.judge(effect(follow_up, findings, incident.issue, incident.opened_at, incident.closed_at, now))
