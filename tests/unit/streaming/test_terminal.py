@@ -63,10 +63,8 @@ def hostile_transition(text: str) -> Transition:
 
 
 def test_a_replay_reports_what_was_changed_in_flink_and_what_became_of_it() -> None:
-    found = make_transition(adjustments=[adjustment(effect="9 of 9 checkpoints completed since")])
-    words = (
-        "execution.checkpointing.timeout 10 min → 20 min at 2026-03-01 14:13:00Z: 9 of 9 checkpoints completed since"
-    )
+    found = make_transition(adjustments=[adjustment(effect="9 of 9 completed")])
+    words = "execution.checkpointing.timeout 10 min → 20 min at 2026-03-01 14:13:00Z: 9 of 9 completed"
     assert ("changed", words) in list(replay_report.rows(found))
     assert "changed" not in dict(replay_report.rows(make_transition()))
 
