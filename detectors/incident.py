@@ -139,6 +139,28 @@ class LateArrival(msgspec.Struct, frozen=True):
     arrived: int
 
 
+class ChangedSetting(msgspec.Struct, frozen=True):
+    """A setting of Flink that has another value: its key, or `version`. `before` is empty if it was not set."""
+
+    key: str
+    before: str
+    after: str
+
+
+class Adjustment(msgspec.Struct, frozen=True):
+    """Settings of Flink, or its version, that changed at event time `at`: during an incident or within a day after it.
+
+    `evidence` is the first line that shows it. `effect` is what became of the incident since, in numbers; empty if
+    there is nothing to compare. `judged`: enough was seen that it was reported for itself.
+    """
+
+    at: int
+    changed: list[ChangedSetting]
+    evidence: Evidence
+    effect: str = ""
+    judged: bool = False
+
+
 class Transition(msgspec.Struct, kw_only=True):
     """One change of an incident, numbered from 1, with the state of the incident after the change.
 
@@ -147,7 +169,8 @@ class Transition(msgspec.Struct, kw_only=True):
     `reason` says what changed. `config` is the hash of the configuration in force. `silence` is the silence in force,
     `silenced_before` the last one if none is in force now. If `part_of` is set, this incident was merged into that one
     and ends here; `merged` are the incidents merged into this one. `more` counts the findings that are not listed.
-    `late` is set if the cause was read from lines that arrived late. `restore_from` is that of the job.
+    `late` is set if the cause was read from lines that arrived late. `restore_from` is that of the job, `adjustments`
+    are the changes of Flink's settings or version since the incident began.
     """
 
     incident: str
@@ -179,6 +202,7 @@ class Transition(msgspec.Struct, kw_only=True):
     more: int = 0
     late: LateArrival | None = None
     restore_from: RestorePoint | None = None
+    adjustments: list[Adjustment] = []
 
 
 class Reading(msgspec.Struct, kw_only=True):

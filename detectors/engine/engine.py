@@ -10,7 +10,7 @@ from detectors import DETECTORS
 from detectors.detector import Detector, Handler
 from detectors.engine.state import ClusterState
 from detectors.flink.topology import Topology
-from detectors.incidents import lifecycle
+from detectors.incidents import follow_up, lifecycle
 from detectors.incidents.known_issues import IssueCatalogue
 from detectors.incidents.silences import Mute
 
@@ -106,12 +106,9 @@ class Engine:
         """
         late = state.late.due()
         times = [*state.deadlines.values()] if late is None else [late]
-        if (
-            late is None
-            and (waiting := lifecycle.next_deadline(state.incidents, state.last_event, self.incident_config))
-            is not None
-        ):
-            times.append(waiting)
+        if late is None:
+            waiting = lifecycle.next_deadline(state.incidents, state.last_event, self.incident_config)
+            times += [at for at in (waiting, follow_up.next_deadline(state.followed)) if at is not None]
         if not times:
             return None
         # A deadline in the past, or in the second just met, moves to the next second: otherwise the loop would not end.

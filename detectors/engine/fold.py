@@ -28,8 +28,8 @@ from detectors.engine.host_clock import FAR_MS
 from detectors.engine.state import ClusterState
 from detectors.events.event import Event, LogEvent, MetricEvent, Sample
 from detectors.flink.facts import Fact, fact_of
-from detectors.incident import Finding, Reading, Transition
-from detectors.incidents import lifecycle
+from detectors.incident import ChangedSetting, Finding, Reading, Transition, evidence
+from detectors.incidents import follow_up, lifecycle
 from detectors.incidents.ended_by_hand import end_forgotten
 from detectors.incidents.transitions import IncidentContext
 from detectors.settings.live import PublishedResolution
@@ -109,7 +109,7 @@ def resolve(
         if incident is None:
             transitions.append(end_forgotten(one.last, one.reason, now))
         elif incident.resolved_at is None:
-            state.ended.end(incident.findings, incident.more)
+            state.ended_by_hand.end(incident.findings, incident.more)
             transitions.append(lifecycle.end_by_hand(incident, one.reason, now, context))
     return transitions
 
@@ -196,7 +196,7 @@ class _Fold:
         state.clock = until
         state.late.go_back(until)
         state.last_event, state.readings_at = min(state.last_event, until), min(state.readings_at, until)
-        lifecycle.go_back(state.incidents, until)
+        lifecycle.go_back([*state.incidents, *state.followed], until)
         for detector in self._detectors.all:
             if detector.kind in state.detectors:
                 # Its readings are published again with the corrected time.
@@ -281,11 +281,13 @@ class _Fold:
         topology = self._state.topology
         job = event.fields.get("job", "") if self._engine.by_job.kinds else ""
         name = topology.job_name(job)
+        changed = topology.settings.changed_by(stated, topology.version, time)
         fact = topology.update(event, stated, clock, time)
         if topology.job_name(job) != name:
             self._job_renamed(clock)
         if fact is None:
             return
+        self._follow_up(event, fact, changed, clock, time)
         handlers = self._handlers.get(event.event_type)
         if handlers is None:
             wanted = self._detectors.by_want.get(event.event_type, ())
@@ -298,6 +300,14 @@ class _Fold:
             view.clock, view.time, view.event, view.job = clock, time, event, about
             if detector.fact(view, handler, fact):
                 self._handled(detector, view)
+
+    def _follow_up(self, event: LogEvent, fact: Fact, changed: ChangedSetting | None, clock: int, time: int) -> None:
+        """Incidents are compared with the settings of Flink that change while they are open and for a day after it."""
+        state, now = self._state, self._reported_at or clock
+        if changed is not None:
+            follow_up.note([*state.incidents, *state.followed], changed, evidence(event, time), now)
+        elif state.incidents and isinstance(fact, follow_up.COUNTED):
+            follow_up.count(state.incidents, fact, state.topology.job_of(event), state.topology, now, time)
 
     def _take_samples(self, event: MetricEvent, clock: int) -> None:
         """Give each detector only the samples it subscribes to: a few of the hundreds in a scrape."""
@@ -350,6 +360,8 @@ class _Fold:
                 self._transitions += lifecycle.tick(
                     state.incidents, now, state.last_event, engine.incident_config, self.context()
                 )
+            if state.followed:
+                self._transitions += follow_up.tick(state.followed, now, self.context())
             state.clock = now
 
     def _meet(self, now: int) -> None:
@@ -380,7 +392,7 @@ class _Fold:
             finding = msgspec.structs.replace(finding, at=at, closed_at=finding.closed_at and at)
         if finding.closed_at is None and self._is_off(finding.kind, finding.subject):
             return
-        if (renewed := self._state.ended.renewed(finding)) is not None:
+        if (renewed := self._state.ended_by_hand.renewed(finding)) is not None:
             self._transitions += lifecycle.accept_finding(self._state.incidents, renewed, self.context())
 
     def context(self) -> IncidentContext:
@@ -398,6 +410,7 @@ class _Fold:
             engine.silences,
             state.late.arrivals,
             state.topology.restore_point,
+            state.followed,
         )
 
     def _view(self, detector: Detector, clock: int, time: int) -> View[Any, Any]:

@@ -27,7 +27,7 @@ class ClusterState(msgspec.Struct):
 
     `detectors` holds the encoded state of each detector, decoded only when it is needed. `readings` holds the keys of
     each detector's published readings, compressed because they are long and similar. `mark` is the `Engine.mark` of the
-    last step.
+    last step. `followed` are the incidents that can no longer reopen and are followed up.
     """
 
     version: int = STATE_VERSION
@@ -39,6 +39,7 @@ class ClusterState(msgspec.Struct):
     detectors: dict[str, msgspec.Raw] = {}
     deadlines: dict[str, int] = {}
     incidents: list[Incident] = []
+    followed: list[Incident] = []
     past: list[Occurrence] = []
     orphaned: OrphanedFindings = msgspec.field(default_factory=OrphanedFindings)
     readings: dict[str, bytes] = {}
@@ -48,7 +49,7 @@ class ClusterState(msgspec.Struct):
     deltas: DeltaSums = msgspec.field(default_factory=DeltaSums)
     late: LateLines = msgspec.field(default_factory=LateLines)
     profile: ClusterProfile = msgspec.field(default_factory=ClusterProfile)
-    ended: EndedFindings = msgspec.field(default_factory=EndedFindings)
+    ended_by_hand: EndedFindings = msgspec.field(default_factory=EndedFindings)
 
     def reading_keys(self) -> list[str]:
         """The keys of all readings that are published."""

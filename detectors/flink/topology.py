@@ -47,7 +47,7 @@ from detectors.flink.facts import (
     TaskManagerStarted,
     TaskStateChanged,
 )
-from detectors.flink.flink_settings import FlinkSettings
+from detectors.flink.flink_settings import CHECKPOINT_TIMEOUT, FlinkSettings
 from detectors.flink.job_states import ACTIVE
 from detectors.flink.processes.dying_processes import DyingProcesses
 from detectors.flink.processes.witnesses import Witnesses
@@ -57,6 +57,7 @@ from detectors.flink.throttling.write_stalls import WRITES, WriteStalls
 from detectors.flink.timeouts import Timeouts
 from detectors.incident import RestorePoint, evidence
 from detectors.values.bounded import put_bounded, setdefault_bounded, to_int
+from detectors.values.durations import flink_duration
 
 _MAX_JOBS = 200
 _MAX_TMS = 400
@@ -225,8 +226,13 @@ class Topology(msgspec.Struct, array_like=True):
                 self._know(fact.tm, event.host, time)
             case ProcessStarted():
                 self._started(event.source, fact)
+                self.settings.start(time)
             case Configured() | SessionTimeout() | RegistrationTimedOut() | ApplicationMasterExpired() | NodeExpired():
                 self.timeouts.learn(fact)
+        if isinstance(fact, CheckpointTimeoutSet):
+            before = flink_duration(self.settings.values.get(CHECKPOINT_TIMEOUT, ""))
+            for known in self.checkpoints.values():
+                known.timeout_set(before, flink_duration(fact.value))
         if isinstance(fact, Configured | CheckpointTimeoutSet):
             self.settings.learn(fact)
 

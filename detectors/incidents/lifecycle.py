@@ -8,7 +8,8 @@ notification, it merges no incidents, and it keeps none open.
 A cluster has at most 100 incidents. A finding beyond them joins the newest incident of its kind.
 
 An incident whose findings have all closed is resolved after `resolve_after`. It continues under its ID if a finding
-recurs within `reopen_within`. Missing data never resolves it: after `stale_after` without any event it is stale.
+recurs within `reopen_within`; after that it is followed up for a day (`follow_up.py`). Missing data never resolves it:
+after `stale_after` without any event it is stale.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from collections.abc import Callable
 import msgspec
 
 from detectors.incident import SEVERITIES, Finding, Severity, Transition
-from detectors.incidents import recurrence
+from detectors.incidents import follow_up, recurrence
 from detectors.incidents.cause_graph import joined, leading
 from detectors.incidents.ended_by_hand import ended
 from detectors.incidents.settings import IncidentConfig
@@ -66,6 +67,8 @@ def next_deadline(incidents: list[Incident], last_event: int, config: IncidentCo
             times.append(incident.closed_at + config.resolve_after)
         elif not incident.stale:
             times.append(last_event + config.stale_after)
+            if incident.follow_up.due:
+                times.append(max(incident.follow_up.due, last_event + 1))
         elif incident.has_new_data(last_event):
             times.append(last_event + 1)
         if incident.changed:
@@ -86,10 +89,12 @@ def tick(
         if incident.resolved_at is not None:
             if now >= incident.resolved_at + config.reopen_within:
                 incidents.remove(incident)
+                follow_up.keep(context.followed, incident)
         elif incident.closed_at is not None:
             if now >= incident.closed_at + config.resolve_after:
+                transitions.append(make_transition(incident, "resolved", now, follow_up.resolution(incident), context))
                 incident.resolved_at = now
-                transitions.append(make_transition(incident, "resolved", now, _resolution(incident), context))
+                incident.follow_up.end()
         elif not incident.stale and now >= last_event + config.stale_after:
             incident.stale = True
             reason = f"no data from this cluster for {humanize(now - last_event)}"
@@ -99,6 +104,8 @@ def tick(
             transitions.append(
                 make_transition(incident, "updated", now, "data from this cluster arrives again", context)
             )
+        elif not incident.stale and (news := follow_up.news(incident, now)):
+            transitions.append(make_transition(incident, "updated", now, news, context))
         elif incident.changed and now >= _next_update(incident, config):
             repeats = incident.repeats + 1
             transitions.append(make_transition(incident, "updated", now, incident.changed, context))
@@ -137,6 +144,7 @@ def go_back(incidents: list[Incident], now: int) -> None:
         incident.opened_at, incident.reported_at = min(incident.opened_at, now), min(incident.reported_at, now)
         incident.closed_at = incident.closed_at and min(incident.closed_at, now)
         incident.resolved_at = incident.resolved_at and min(incident.resolved_at, now)
+        incident.follow_up.go_back(now)
         incident.findings = [
             msgspec.structs.replace(f, at=min(f.at, now), closed_at=f.closed_at and min(f.closed_at, now))
             for f in incident.findings
@@ -335,11 +343,6 @@ def _replace(incident: Incident, finding: Finding) -> None:
 
 def _only_count(incident: Incident, keys: list[Identity]) -> None:
     incident.more = [*dict.fromkeys([*incident.more, *keys])][-_MAX_MORE:]
-
-
-def _resolution(incident: Incident) -> str:
-    last = max(incident.findings, key=lambda f: f.closed_at or 0)
-    return last.closed_because or f"{last.kind} dropped to severity info"
 
 
 def _one_of_many(incidents: list[Incident], finding: Finding) -> Incident | None:

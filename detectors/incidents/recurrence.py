@@ -55,6 +55,15 @@ def recurrence(past: list[Occurrence], incident: str, within: int, at_least: int
     return Recurrence(len(times), times[0], period, steady)
 
 
+def recurred(past: list[Occurrence], incident: str, since: int) -> list[int]:
+    """The times of later incidents like this one since a clock time."""
+    one = next((o for o in past if o.incident == incident), None)
+    if one is None:
+        return []
+    alike = (o.at for o in past if o.incident != incident and (o.kind, o.place) == (one.kind, one.place))
+    return sorted(at for at in alike if at >= since)
+
+
 def humanize_recurrence(one: Recurrence) -> str:
     """Count and period for a message.
 

@@ -7,6 +7,7 @@ import msgspec
 from detectors.flink.stack_traces import StackTraces
 from detectors.incident import SEVERITIES, Change, Evidence, Finding, RestorePoint, Severity, Silenced, Transition
 from detectors.incidents import known_issues, recurrence
+from detectors.incidents.adjustments import FollowUp, effect
 from detectors.incidents.cause_graph import leading
 from detectors.incidents.known_issues import IssueCatalogue
 from detectors.incidents.late_arrivals import LateArrivals
@@ -32,7 +33,8 @@ class Incident(msgspec.Struct):
     that is held back. `earlier_causes` are the causes before the present one, `more` the open findings beyond those
     that are kept, and `merged` the incidents that were merged into this one. `issue` is the known issue that it
     matches. `repeats` counts consecutive updates that only brought new numbers. `last_silence` is the last silence
-    reported, in force if `is_silenced`; this may change at `next_silence_change` (0: never).
+    reported, in force if `is_silenced`; this may change at `next_silence_change` (0: never). `follow_up` has the
+    changes of Flink's settings since it opened, and what became of the incident since.
     """
 
     id: str
@@ -54,6 +56,7 @@ class Incident(msgspec.Struct):
     is_silenced: bool = False
     next_silence_change: int = 0
     last_silence: Silenced | None = None
+    follow_up: FollowUp = msgspec.field(default_factory=FollowUp)
 
     def has_new_data(self, last_event: int) -> bool:
         return self.stale and last_event > self.reported_at
@@ -79,6 +82,7 @@ class IncidentContext(msgspec.Struct):
     silences: tuple[Mute, ...] = ()
     late: LateArrivals = msgspec.field(default_factory=LateArrivals)
     restore_point: Callable[[str], RestorePoint | None] = lambda _: None
+    followed: list[Incident] = []
 
     def new_issue(self, incident: Incident) -> str:
         """ID of a known issue that matches now and did not match in the last transition; else empty."""
@@ -136,6 +140,7 @@ def make_transition(
     silence = context.silence(incident, now)
     incident.is_silenced, incident.next_silence_change = silence is not None, context.next_silence_change(incident, now)
     incident.last_silence = silence or incident.last_silence
+    judge(incident, now)
     if change == "opened" and again is not None:
         reason = f"recurring: {recurrence.humanize_recurrence(again)}"
     return Transition(
@@ -168,7 +173,17 @@ def make_transition(
         more=len(incident.more),
         late=context.late.arrival(cause.evidence),
         restore_from=context.restore_point(job.get("job_id", "")),
+        adjustments=incident.follow_up.adjustments,
     )
+
+
+def judge(incident: Incident, now: int) -> None:
+    """Bring the effect of the last adjustment up to date, while the incident is not resolved."""
+    follow_up = incident.follow_up
+    if follow_up.adjustments and incident.resolved_at is None:
+        leader = incident.leader()
+        findings = [*([leader] if leader is not None else []), *incident.findings]
+        follow_up.judge(effect(follow_up, findings, incident.issue, incident.opened_at, incident.closed_at, now))
 
 
 def _evidence(findings: list[Finding]) -> list[Evidence]:

@@ -15,7 +15,8 @@ _LONGEST_PAUSE_MS = 6 * 3_600_000
 
 class NotifiedState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was reported last, apart from numbers. `findings` counts those that have joined, `issue` is the ID of the
-    known issue that the incident matches, `silence` the ID of its silence.
+    known issue that the incident matches, `silence` the ID of its silence. `adjustments` counts changes of
+    Flink's settings, and what became of them.
 
     `replied_at` is when a line was last added to the thread, `charted_at` when a chart was last ordered (epoch ms,
     wall clock; 0: never). `critical_at` is since when the message has reported it as critical (0: it does not).
@@ -27,6 +28,7 @@ class NotifiedState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     findings: Whole
     issue: str = ""
     silence: str = ""
+    adjustments: Whole = 0
     replied_at: Whole = 0
     charted_at: Whole = 0
     critical_at: Whole = 0
@@ -47,6 +49,7 @@ def notified_state(transition: Transition) -> NotifiedState:
         findings=len(transition.findings) + max(transition.more, 0) + len(transition.merged),
         issue=transition.known_issue.id if transition.known_issue is not None else "",
         silence=transition.silence.id if transition.silence is not None else "",
+        adjustments=sum(1 + one.judged for one in transition.adjustments),
     )
 
 

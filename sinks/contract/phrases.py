@@ -5,6 +5,7 @@ import re
 from detectors.events.identity import EXERCISE
 from detectors.events.names import filtered
 from detectors.incident import SEVERITIES, Confidence, Finding, KnownIssue, Transition
+from detectors.incidents.adjustments import in_words
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.incidents.shared_resources import clusters_of
 from detectors.values.durations import humanize
@@ -180,6 +181,19 @@ def recurrence(transition: Transition) -> str:
     return "" if transition.recurrence is None else humanize_recurrence(transition.recurrence)
 
 
+def adjustments(transition: Transition) -> list[tuple[int, str, str]]:
+    """What was changed in Flink since the incident began: event time, words, and what became of the incident."""
+    return [(one.at, in_words(one), with_words(one.effect)) for one in transition.adjustments]
+
+
+def adjustment_lines(transition: Transition) -> list[str]:
+    """The same, one line for each change."""
+    return [
+        f"{clock_time(at, transition.at)} {what}{f': {effect}' if effect else ''}"
+        for at, what, effect in adjustments(transition)
+    ]
+
+
 def issue_words(transition: Transition) -> str:
     issue = transition.known_issue
     return "" if issue is None else f"Looks like {issue.id}: {issue_sentences(issue)}"
@@ -215,6 +229,7 @@ def plain_lines(transition: Transition) -> list[str]:
         transition.summary,
         late_words(transition),
         reason(transition),
+        *(f"Changed in Flink: {line}" for line in adjustment_lines(transition)),
         forecast_words(transition),
     ]
     if again := recurrence(transition):

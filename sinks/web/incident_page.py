@@ -75,6 +75,7 @@ def render_incident(transitions: Sequence[Transition], context: PageContext = NO
         issue=last.known_issue,
         issue_words=last.known_issue and phrases.issue_sentences(last.known_issue),
         issue_address=last.known_issue and phrases.issue_address(last.known_issue),
+        adjustments=phrases.adjustments(last),
         recurrence=phrases.recurrence(last),
         confidence=phrases.CONFIDENCE_WORDS.get(last.confidence, ""),
         silences=_silences(transitions),

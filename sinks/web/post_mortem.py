@@ -29,6 +29,7 @@ def post_mortem(transitions: Sequence[Transition], context: PageContext = NO_CON
         ["## Timeline", "", "Times are UTC.", "", *_timeline(transitions, context)],
         ["## Detection and delivery", "", *_delays(transitions, context)],
         ["## What was advised", "", escaped(last.advice, 2_000) or "Nothing.", ""],
+        *_adjustments(last),
         ["## Actions", "", "| action | owner | due |", "| --- | --- | --- |", "|  |  |  |", "|  |  |  |"],
     )
     title = f"# Post-mortem: {escaped(phrases.subject_line(last), 200)}"
@@ -77,6 +78,11 @@ def _timeline(transitions: Sequence[Transition], context: PageContext) -> Iterat
     for row in timeline(transitions, context.notifications):
         detail = f" ({escaped(row.detail, 200)})" if row.detail else ""
         yield f"| {row.clock} | {escaped(row.words, 240)}{detail} |"
+
+
+def _adjustments(last: Transition) -> list[list[str]]:
+    lines = [f"- {escaped(line, 600)}" for line in phrases.adjustment_lines(last)]
+    return [["## What was changed in Flink", "", *lines, ""]] if lines else []
 
 
 def _delays(transitions: Sequence[Transition], context: PageContext) -> Iterator[str]:

@@ -41,10 +41,12 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class TimelineRow(msgspec.Struct, frozen=True):
-    """One line: a symptom that began or ended, a report (with its step) or a notification. `at` is epoch ms."""
+    """One line: a symptom that began or ended, a change of Flink's settings, a report (with its step) or a
+    notification. `at` is epoch ms.
+    """
 
     at: int
-    what: Literal["symptom", "report", "notification"]
+    what: Literal["symptom", "adjustment", "report", "notification"]
     clock: str
     words: str
     detail: str = ""
@@ -63,10 +65,11 @@ def timeline(transitions: Sequence[Transition], notifications: Sequence[SentNoti
     day = transitions[-1].at
     rows = [
         *_symptoms(transitions, day),
+        *_adjusted(transitions[-1], day),
         *(_reported(step, day) for step in steps(shown_transitions(transitions))),
         *(_sent(one, day) for one in notifications),
     ]
-    order = {"symptom": 0, "report": 1, "notification": 2}
+    order = {"symptom": 0, "adjustment": 1, "report": 2, "notification": 3}
     return sorted(rows, key=lambda row: (row.at, order[row.what]))
 
 
@@ -124,6 +127,14 @@ def _symptoms(transitions: Sequence[Transition], day: int) -> list[TimelineRow]:
             words = with_words(end.closed_because)
             rows.append(TimelineRow(end.closed_at, "symptom", clock_time(end.closed_at, day), f"{name} ended", words))
     return rows
+
+
+def _adjusted(last: Transition, day: int) -> list[TimelineRow]:
+    """When something was changed in Flink, and what became of the incident since."""
+    return [
+        TimelineRow(at, "adjustment", clock_time(at, day), f"Changed in Flink: {what}", effect)
+        for at, what, effect in phrases.adjustments(last)
+    ]
 
 
 def _sent(one: SentNotification, day: int) -> TimelineRow:

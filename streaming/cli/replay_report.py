@@ -9,7 +9,7 @@ from rich.text import Text
 from detectors.incident import Evidence, Finding, Transition
 from detectors.incidents.recurrence import humanize_recurrence
 from detectors.values.durations import humanize
-from sinks.contract.phrases import ended_at, issue_sentences, places, restore_words, since
+from sinks.contract.phrases import adjustments, ended_at, issue_sentences, places, restore_words, since
 from sinks.contract.wording import kind_words, with_words
 from streaming.recordings import prometheus_samples
 from streaming.terminal import UTC_CLOCK, Clock, Console, print_fields
@@ -73,7 +73,7 @@ def rows(
     *,
     live: bool = False,
 ) -> Iterator[Row]:
-    """The lines of an incident: what is broken, cause, effects, forecast, advice, evidence.
+    """The lines of an incident: what is broken, cause, effects, changes in Flink, forecast, advice, evidence.
 
     `live`: the incident is as it is now, not as it was at the end of the logs.
     """
@@ -95,8 +95,18 @@ def rows(
         yield "also", _also(finding, clock)
     if (more := max(len(others) - _SHOWN, 0) + t.more) > 0:
         yield "also", f"{more} more"
+    for at, what, effect in adjustments(t):
+        yield "changed", f"{what} at {clock.time(at)}" + (f": {effect}" if effect else "")
     yield from _ahead(t, clock)
-    advice = (main.advice if main is not None else "") or t.advice
+    yield from _to_do(t, (main.advice if main is not None else "") or t.advice, clock, links)
+    for evidence in sorted(t.evidence[:_SHOWN], key=lambda e: e.time):
+        yield "evidence", f"{_where(evidence, files)}  {clock.time(evidence.time)}  {evidence.text}"
+    config = f"{t.incident}, {t.seq} change{'s' * (t.seq > 1)}"
+    yield "incident", f"{config}, little history yet" if t.confidence == "learning" else config
+
+
+def _to_do(t: Transition, advice: str, clock: Clock, links: ReportLinks) -> Iterator[Row]:
+    """What a person does next, and where to look."""
     if advice:
         # A replay shows what has ended too, and people read it to prevent the next time.
         yield "to do" if t.transition != "resolved" else "advice", advice
@@ -109,10 +119,6 @@ def rows(
         yield "runbook", links.runbook
     if t.known_issue is not None:
         yield "known issue", f"{t.known_issue.id}: {issue_sentences(t.known_issue)} {t.known_issue.link}".rstrip()
-    for evidence in sorted(t.evidence[:_SHOWN], key=lambda e: e.time):
-        yield "evidence", f"{_where(evidence, files)}  {clock.time(evidence.time)}  {evidence.text}"
-    config = f"{t.incident}, {t.seq} change{'s' * (t.seq > 1)}"
-    yield "incident", f"{config}, little history yet" if t.confidence == "learning" else config
 
 
 def print_incidents(

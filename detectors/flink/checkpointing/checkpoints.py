@@ -18,6 +18,8 @@ _MAX_SIZES = 12
 _MAX_LAG_MS = 300_000
 _LAG_FADES = 64
 _LOSSES_FADE = 64
+DEFAULT_TIMEOUT_MS = 600_000
+"""Flink's default of execution.checkpointing.timeout."""
 GAUGE_LAG_MS = 5_000
 """How old a gauge may be when it is scraped."""
 
@@ -153,6 +155,12 @@ class JobCheckpoints(msgspec.Struct, array_like=True):
             self.timeout = time - known.since
             self.expired = [*self.expired, (time, self.timeout)][-_MAX_EXPIRED:]
         return msgspec.structs.replace(fact, triggered=known.record, since=known.since, savepoint=known.savepoint)
+
+    def timeout_set(self, before: int, timeout: int) -> None:
+        """The configuration has another timeout. A job whose own program sets its timeout keeps that."""
+        before = before or DEFAULT_TIMEOUT_MS
+        if timeout and abs(self.timeout - before) <= before // 10:
+            self.timeout = timeout
 
     def _again(self, number: int, last: int, time: int) -> bool:
         """Whether a line about a number up to the `last` one was sent again. If not, the job has restarted unseen."""

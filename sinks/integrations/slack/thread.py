@@ -55,7 +55,8 @@ def plan(
     broadcast = in_thread and config.broadcast_critical and still_open and became_critical
     reply = broadcast or (in_thread and is_line_due(before, transition, now, config.thread_every))
     chart = config.charts and config.thread_updates and not current.silence
-    chart = chart and _worth_drawing(transition, now - charted_at >= _DRAW_AGAIN_MS)
+    ended_before = before is not None and before.change == "resolved"
+    chart = chart and _worth_drawing(transition, now - charted_at >= _DRAW_AGAIN_MS, ended_before)
     # A new message contains everything, so it counts as a line in the thread.
     replied_at = now if reply or not edited else replied_at
     kept = msgspec.structs.replace(
@@ -74,8 +75,10 @@ def _critical_at(before: NotifiedState | None, current: NotifiedState, now: int)
     return (before.critical_at if before is not None else 0) or now
 
 
-def _worth_drawing(transition: Transition, long_ago: bool) -> bool:
+def _worth_drawing(transition: Transition, long_ago: bool, ended_before: bool) -> bool:
     series = transition.series
     if series is None or len(series.points) < _POINTS_NEEDED or transition.part_of:
         return False
-    return long_ago or transition.transition == "resolved"
+    if transition.transition == "resolved":
+        return not ended_before
+    return long_ago

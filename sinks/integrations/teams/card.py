@@ -14,6 +14,7 @@ from sinks.contract.phrases import (
     CONFIDENCE_WORDS,
     NO_DATA,
     STORM,
+    adjustment_lines,
     change_line,
     ended_at,
     forecast_words,
@@ -147,6 +148,14 @@ def _facts(transition: Transition, scale: float) -> Iterator[Element]:
         yield line(bold(f"{label}: "), run(text, 200))
 
 
+def _adjustments(transition: Transition, scale: float) -> Iterator[Element]:
+    """What was changed in Flink, and what became of the incident since."""
+    lines = adjustment_lines(transition)
+    if lines:
+        yield line(bold("Changed in Flink"), words(" (UTC)"), separator=True)
+        yield from (line(run(one, int(1600 * scale) // len(lines))) for one in lines)
+
+
 def _forecast(transition: Transition, scale: float) -> list[Element]:
     text = forecast_words(transition)
     return _titled("What happens next", text, int(400 * scale)) if text else []
@@ -257,6 +266,7 @@ _PARTS = (
     _summary,
     _late,
     _facts,
+    _adjustments,
     _forecast,
     _advice,
     _restore,

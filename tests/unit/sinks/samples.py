@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from detectors.incident import Evidence, Finding, Forecast, Transition
+from detectors.incident import Adjustment, ChangedSetting, Evidence, Finding, Forecast, Transition
 
 OPENED_AT = 1_772_373_780_000  # 2026-03-01 14:03:00 UTC
 SINCE = OPENED_AT - 96_000
@@ -39,6 +39,13 @@ def late_acks_finding(**changes: Any) -> Finding:
         "summary": "4 of 4 late acknowledgements come from one TaskManager.",
     }
     return Finding(**fields | changes)
+
+
+def adjustment(after: str = "20 min", effect: str = "", *, judged: bool = False) -> Adjustment:
+    """The checkpoint timeout was changed ten minutes after the incident opened."""
+    at = OPENED_AT + 600_000
+    record = Evidence("flink.logs", 3, 130_000, at, "Loading configuration property: …")
+    return Adjustment(at, [ChangedSetting("execution.checkpointing.timeout", "10 min", after)], record, effect, judged)
 
 
 def make_transition(**changes: Any) -> Transition:

@@ -28,7 +28,7 @@ from streaming.cli.replay_report import NO_REPORT_LINKS
 from streaming.logs import configure_logs
 from streaming.terminal import Console, echo, echo_json, printable
 from tests.demo.terminal_message import as_terminal
-from tests.unit.sinks.samples import make_transition
+from tests.unit.sinks.samples import adjustment, make_transition
 
 # Escape sequences that clear, retitle, hide and paste; C1 in one character; text that runs backwards.
 ATTACKS = ["\x1b[2J", "\x1b]0;pwned\x07", "\x9b8m", "\x1b[8mhidden", "\x08\x08\x08", "\r", "\u202eecnesba", "\x7f"]
@@ -59,7 +59,15 @@ def hostile_transition(text: str) -> Transition:
         job_name=text,
         summary=text,
         evidence=[Evidence(topic=text, partition=0, offset=1, time=1, text=text)],
+        adjustments=[adjustment(text, text)],
     )
+
+
+def test_a_replay_reports_what_was_changed_in_flink_and_what_became_of_it() -> None:
+    found = make_transition(adjustments=[adjustment(effect="9 of 9 completed")])
+    words = "execution.checkpointing.timeout 10 min → 20 min at 2026-03-01 14:13:00Z: 9 of 9 completed"
+    assert ("changed", words) in list(replay_report.rows(found))
+    assert "changed" not in dict(replay_report.rows(make_transition()))
 
 
 def printed(render: Callable[[Console], None]) -> str:

@@ -4,6 +4,7 @@ from detectors.incident import Evidence, Finding, Transition
 from sinks.contract.phrases import (
     CONFIDENCE_WORDS,
     NO_DATA,
+    adjustment_lines,
     ended_at,
     forecast_words,
     issue_address,
@@ -32,7 +33,19 @@ _MOST_FIELDS = 10
 
 def sections(transition: Transition, links: Links, note: str, scale: float) -> list[Block]:
     """All sections of a message. `scale` is the share of its character limit that each may use."""
-    parts = (_silence, _summary, _late, _fields, _forecast, _advice, _restore, _known_issue, _evidence, _timeline)
+    parts = (
+        _silence,
+        _summary,
+        _late,
+        _fields,
+        _adjustments,
+        _forecast,
+        _advice,
+        _restore,
+        _known_issue,
+        _evidence,
+        _timeline,
+    )
     header: Block = {"type": "header", "text": plain_object(plain(title(transition), _HEADER_LIMIT))}
     noted = [section(f"\N{BLACK RIGHTWARDS ARROWHEAD} {prose(note, 300)}")] if note else []
     shown = [block for part in parts for block in part(transition, scale)]
@@ -76,6 +89,15 @@ def _fields(transition: Transition, scale: float) -> list[Block]:
     fields += [(label, prose(words, 200)) for label, words in times(transition)]
     shown = [mrkdwn(f"*{label}*\n{value}") for label, value in fields if value]
     return [{"type": "section", "fields": shown[:_MOST_FIELDS]}]
+
+
+def _adjustments(transition: Transition, scale: float) -> list[Block]:
+    """What was changed in Flink, and what became of the incident since."""
+    lines = adjustment_lines(transition)
+    if not lines:
+        return []
+    shown = [f"• {prose(line, int(1600 * scale) // len(lines))}" for line in lines]
+    return [section(f"*Changed in Flink* (UTC)\n{_lines(shown, len(shown))}")]
 
 
 def _forecast(transition: Transition, scale: float) -> list[Block]:

@@ -16,7 +16,7 @@ from detectors.incident import (
     Transition,
 )
 from sinks.web.page_context import EarlierIncident, PageContext, SentNotification, ThresholdInForce
-from tests.unit.sinks.samples import OPENED_AT, SINCE, late_acks_finding, make_transition, overdue_finding
+from tests.unit.sinks.samples import OPENED_AT, SINCE, adjustment, late_acks_finding, make_transition, overdue_finding
 
 MINUTE = 60_000
 KEYS = ("cluster", "job_id", "job_name", "task", "tm_id", "host", "checkpoint")
@@ -114,6 +114,7 @@ def _one_of_many(seq: int, base: list[Finding], text: str) -> Transition:
         merged=[text or "0123456789ab"] * 20,
         more=7,
         late=LateArrival(SINCE, SINCE + 5, at),
+        adjustments=[replace(adjustment(text or "20 min", text), at=OPENED_AT)],
     )
 
 

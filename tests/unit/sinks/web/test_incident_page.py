@@ -14,7 +14,7 @@ from sinks.contract.wording import moment
 from sinks.web.incident_page import render_incident
 from sinks.web.page_context import EarlierIncident, PageContext, SentNotification, ThresholdInForce
 from tests import recorded
-from tests.unit.sinks.samples import OPENED_AT, make_transition
+from tests.unit.sinks.samples import OPENED_AT, adjustment, make_transition
 from tests.unit.sinks.web.page_samples import HOSTILE, HUGE, chain, hostile_context, many
 
 UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -80,6 +80,13 @@ def test_the_page_uses_the_words_of_the_message() -> None:
     words += [word for label, names in phrases.places(transition) for word in (label, *names)]
     words += [word for row in phrases.times(transition) for word in row]
     assert [word for word in words if word not in page] == []
+
+
+def test_what_was_changed_in_flink_follows_what_to_do_with_what_became_of_it() -> None:
+    page = Page(render_incident([make_transition(adjustments=[adjustment(effect="9 of 9 checkpoints completed")])]))
+    assert page.headings[1:3] == ["What to do now", "What was changed in Flink, and what became of it"]
+    assert "execution.checkpointing.timeout 10 min → 20 min 9 of 9 checkpoints completed" in page.text
+    assert "changed in Flink" not in Page(render_incident([make_transition()])).text
 
 
 def test_evidence_is_an_address_in_kafka_or_a_line_of_a_file() -> None:

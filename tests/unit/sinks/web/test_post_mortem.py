@@ -7,7 +7,7 @@ import pytest
 from detectors.incident import KnownIssue
 from sinks.web.page_context import PageContext, SentNotification
 from sinks.web.post_mortem import post_mortem
-from tests.unit.sinks.samples import OPENED_AT
+from tests.unit.sinks.samples import OPENED_AT, adjustment, make_transition
 from tests.unit.sinks.web.page_samples import HOSTILE, chain, hostile_context, many
 
 SENT = [SentNotification("slack", OPENED_AT + 2_000, 1, "sent")]
@@ -25,6 +25,13 @@ def test_it_has_the_sections_of_a_post_mortem_and_leaves_actions_blank() -> None
         "Actions",
     ]
     assert text.endswith("| action | owner | due |\n| --- | --- | --- |\n|  |  |  |\n|  |  |  |\n")
+
+
+def test_what_was_changed_in_flink_has_a_section_with_what_became_of_it() -> None:
+    text = post_mortem([make_transition(adjustments=[adjustment(effect="9 of 9 checkpoints completed since")])])
+    assert "## What was changed in Flink\n\n- 14:13:00 execution.checkpointing.timeout 10 min" in text
+    assert "9 of 9 checkpoints completed since" in text
+    assert "changed in Flink" not in post_mortem([make_transition()])
 
 
 def test_detection_and_delivery_are_given_with_their_delays() -> None:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from sinks.web.page_context import SentNotification
 from sinks.web.timeline import timeline
-from tests.unit.sinks.samples import OPENED_AT, make_transition, overdue_finding
+from tests.unit.sinks.samples import OPENED_AT, adjustment, make_transition, overdue_finding
 from tests.unit.sinks.web.page_samples import chain, many
 
 SENT = SentNotification("slack", OPENED_AT + 2_000, 1, "sent")
@@ -26,6 +26,13 @@ def test_symptoms_reports_and_notifications_are_one_list_in_order_of_time() -> N
 def test_a_symptom_names_the_time_at_which_it_was_known() -> None:
     details = {row.words: row.detail for row in timeline(chain())}
     assert details["Checkpoint overdue began"] == "known 96 s later, at 14:03:00"
+
+
+def test_a_change_in_flink_has_a_row_at_its_own_time() -> None:
+    found = [make_transition(), make_transition(seq=2, at=OPENED_AT + 900_000, adjustments=[adjustment(effect="x")])]
+    rows = [(row.clock, row.what, row.words, row.detail) for row in timeline(found)]
+    what = "Changed in Flink: execution.checkpointing.timeout 10 min → 20 min"
+    assert ("14:13:00", "adjustment", what, "x") in rows
 
 
 def test_an_end_that_a_change_reports_is_not_repeated() -> None:

@@ -8,7 +8,7 @@ import pytest
 from detectors.incident import KnownIssue, Series
 from sinks.integrations.slack.settings import SlackConfig
 from sinks.integrations.slack.thread import ThreadPlan, plan
-from tests.unit.sinks.samples import OPENED_AT, late_acks_finding, make_transition, overdue_finding
+from tests.unit.sinks.samples import OPENED_AT, adjustment, late_acks_finding, make_transition, overdue_finding
 
 MINUTE = 60_000
 CONFIG = SlackConfig()
@@ -50,6 +50,7 @@ def test_newer_numbers_alone_are_reported_after_ten_minutes_and_then_ever_more_r
         {"more": 3},
         {"merged": ["77aa88bb99cc"]},
         {"known_issue": KnownIssue("FLINK-1", "", "", "", "", "")},
+        {"adjustments": [adjustment()]},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -57,6 +58,20 @@ def test_a_change_that_matters_is_reported_at_once_and_once(change: dict[str, An
     first = after(posted(), 0.1, **change)
     assert first.reply
     assert not after(first, 0.2, **change).reply
+
+
+def test_a_change_in_flink_is_reported_once_and_once_more_when_enough_was_seen_of_it() -> None:
+    changed = after(posted(), 1, adjustments=[adjustment()])
+    more = after(changed, 2, adjustments=[adjustment(effect="1 of 1 checkpoints completed since")])
+    judged = after(more, 3, adjustments=[adjustment(effect="9 of 9 checkpoints completed since", judged=True)])
+    assert [changed.reply, more.reply, judged.reply] == [True, False, True]
+
+
+def test_a_change_after_the_end_is_reported_without_another_chart() -> None:
+    ended = after(posted(series=SERIES), 1, transition="resolved", ended_at=1, series=SERIES)
+    later = after(ended, 300, transition="resolved", ended_at=1, series=SERIES, adjustments=[adjustment()])
+    assert (ended.reply, ended.chart) == (True, True)
+    assert (later.reply, later.chart) == (True, False)
 
 
 def test_an_incident_that_is_known_again_after_silence_is_reported() -> None:

@@ -30,7 +30,7 @@ from sinks.integrations.slack.message.links import Links
 from sinks.integrations.slack.message.message import render, render_plain, render_reply
 from tests.fake_slack.limits import blocks_problem
 from tests.fake_slack.page import mrkdwn
-from tests.unit.sinks.samples import OPENED_AT, late_acks_finding, make_transition, overdue_finding
+from tests.unit.sinks.samples import OPENED_AT, adjustment, late_acks_finding, make_transition, overdue_finding
 
 RUNBOOKS = "https://example.org/runbooks/"
 LINKS = Links(runbook_base_url=RUNBOOKS)
@@ -123,6 +123,13 @@ CASES = {
     "restore": make_transition(
         cause="restart_loop",
         restore_from=RestorePoint(OPENED_AT - 600_000, "s3://flink-state/a1b2c3/chk-4710", 4710),
+    ),
+    "changed": make_transition(
+        seq=4,
+        transition="updated",
+        at=OPENED_AT + 3_600_000,
+        reason="execution.checkpointing.timeout 10 min → 20 min: 10 of 10 checkpoints completed since (0 of 3 before)",
+        adjustments=[adjustment(effect="10 of 10 checkpoints completed since (0 of 3 before)"), adjustment("<!here>")],
     ),
     "late": make_transition(late=LateArrival(OPENED_AT - 7_320_000, OPENED_AT - 7_200_000, OPENED_AT)),
 }
