@@ -20,6 +20,7 @@ _STEADY = 0.5
 _AS_FITTED = 0.7
 _SHORTER = 0.8
 _REGULAR = 2
+_NEWEST = 3
 _AS_HIGH = 0.8
 _HOUR = 3_600_000
 _ROUND = (_HOUR // 12, _HOUR // 4, _HOUR, 4 * _HOUR, 12 * _HOUR, 24 * _HOUR, 48 * _HOUR, 168 * _HOUR)
@@ -79,7 +80,7 @@ def growth(history: MultiscaleSeries, timed: bool, least: LeastGrowth) -> LagGro
         for tail in _tails(history.points(scale), least):
             found = _grown(tail, timed, least)
             if found is not None:
-                return None if _is_regular(history, scale, found) else found
+                return None if _has_fallen(history, found) or _is_regular(history, scale, found) else found
     return None
 
 
@@ -121,6 +122,11 @@ def _is_steady(tail: list[Point], line: Slope) -> bool:
     first, last = tail[:third], tail[-third:]
     apart = median(p.time for p in last) - median(p.time for p in first)
     return median(p.value for p in last) - median(p.value for p in first) >= _AS_FITTED * line.slope * apart
+
+
+def _has_fallen(history: MultiscaleSeries, found: LagGrowth) -> bool:
+    """Whether the newest samples are far below the line. The last point of a coarse scale is of the time before."""
+    return median(p.value for p in history.points(0, _NEWEST)) < found.level / 2
 
 
 def _is_regular(history: MultiscaleSeries, scale: int, found: LagGrowth) -> bool:

@@ -103,6 +103,19 @@ class CommittingJob(msgspec.Struct, array_like=True):
             if reader.base < 0 and reader.since < at:
                 reader.base = value
 
+    def count_by_gauge(self) -> None:
+        """Count by the gauge from now on: from the start of the job, while lines count from the first that was read."""
+        self.time = self.time_before = _NEVER
+        self.value = self.value_before = 0
+        for reader in self.readers.values():
+            reader.base = min(reader.base, 0)
+
+    def never_restarted(self) -> None:
+        """The job has not restarted. Readers that were sampled first have committed nothing since its start either."""
+        for reader in self.readers.values():
+            if reader.seen == reader.since and reader.succeeded == 0 and reader.failed <= 0:
+                reader.base = 0
+
     def again(self, at: int, tm: str | None = None) -> None:
         """Restart the flat time of all readers, or of those on one TaskManager."""
         for reader in self.readers.values():
@@ -184,6 +197,8 @@ class OffsetCommits(msgspec.Struct, array_like=True):
     def _completed(self, name: str, value: float, time: int) -> None:
         job = self._job(name, time)
         at = job.at(time)
+        if job.gauge == _NEVER:
+            job.count_by_gauge()
         job.gauge = max(job.gauge, at)
         job.counted(to_int(value), at)
 
@@ -201,6 +216,8 @@ class OffsetCommits(msgspec.Struct, array_like=True):
         job, count = self._job(name, time), to_int(value)
         if job.restarts not in (-1, count):
             job.again(job.at(time))
+        elif job.restarts < 0 and not count:
+            job.never_restarted()
         job.restarts = count
 
     def refused(self, tm: str, for_ever: bool, time: int) -> None:

@@ -18,26 +18,39 @@ _STREAK_MS = 300_000
 _HELD = 2
 
 
-class ErrorCounter(msgspec.Struct, array_like=True):
-    """A subtask's counter of errors: its value, and the rises that follow each other within minutes.
+class Rises(msgspec.Struct, array_like=True):
+    """Rises of a counter that follow each other within minutes.
 
-    `time`, `since` and `last` are event times of the newest sample and of the first and last rise; `rises` is their
-    number and `errors` their sum. `sent` are the records sent so far, `sent_before` those before the first rise, and
-    `sent_last` those at the newest sample. `peak` is the value before it fell, until it rises again, and `held` counts
-    the samples since the records sent last rose.
+    `since` and `last` are event times of the first and the last one, `count` is their number and `errors` their sum.
+    `sent` are the records that had been sent before the first one.
+    """
+
+    since: int = 0
+    last: int = 0
+    count: int = 0
+    errors: int = 0
+    sent: int = 0
+
+    def share(self, sent: int) -> float:
+        """The share of errors in the records sent meanwhile, of which there are `sent` so far; 1 if it is not known."""
+        meanwhile = sent - self.sent if sent >= self.sent else sent
+        return min(self.errors / meanwhile, 1.0) if meanwhile > 0 else 1.0
+
+
+class ErrorCounter(msgspec.Struct, array_like=True):
+    """A subtask's counter of errors at its newest sample: its value, event time, and its last rises.
+
+    `sent` are the records sent so far, `sent_before` those at that sample. `peak` is the value before it fell, until it
+    rises again, and `held` counts the samples since the records sent last rose.
     """
 
     value: int
     time: int
     sent: int = 0
     sent_before: int = 0
-    since: int = 0
-    last: int = 0
-    rises: int = 0
-    errors: int = 0
-    sent_last: int = 0
     peak: int = 0
     held: int = 0
+    rises: Rises = msgspec.field(default_factory=Rises)
 
     def take(self, value: int, time: int, min_share: float) -> bool:
         """Take in a sample. Returns whether the counter has risen by that share of what was sent since the last one.
@@ -48,27 +61,30 @@ class ErrorCounter(msgspec.Struct, array_like=True):
         if time <= self.time:
             return False
         self.time = time
-        sent = self.sent - self.sent_last
+        sent = self.sent - self.sent_before
         if value < self.value or sent < 0:
             self.peak = max(self.peak, self.value)
-            self.value, self.sent_last = value, self.sent
+            self.value, self.sent_before = value, self.sent
             return False
         if self.sent and not sent and self.held < _HELD:
             self.held += 1
             return False
         rise = value - (self.peak if value >= self.peak > self.value else self.value)
-        self.value, self.sent_last, self.peak, self.held = value, self.sent, 0, 0
+        self.value, self.sent_before, self.peak, self.held = value, self.sent, 0, 0
         if rise <= 0 or (sent > 0 and rise < min_share * sent):
             return False
-        if time - self.last > _STREAK_MS:
-            self.since, self.rises, self.errors, self.sent_before = time, 0, 0, self.sent
-        self.last, self.rises, self.errors = time, self.rises + 1, self.errors + rise
+        if time - self.rises.last > _STREAK_MS:
+            self.rises = Rises(since=time, sent=self.sent)
+        self.rises.last = time
+        self.rises.count += 1
+        self.rises.errors += rise
         return True
 
-    def share(self) -> float:
-        """The share of errors in the records sent during the rises, 1 if it is not known."""
-        sent = self.sent - self.sent_before if self.sent >= self.sent_before else self.sent
-        return min(self.errors / sent, 1.0) if sent > 0 else 1.0
+    def lasts(self, min_rises: int, min_duration: int, min_errors: int, min_share: float) -> bool:
+        """Whether it has risen for longer, and by more, than that of a healthy sink."""
+        rises = self.rises
+        long = rises.count >= min_rises and rises.last - rises.since >= min_duration
+        return long and rises.errors >= min_errors and rises.share(self.sent) >= min_share
 
 
 class SinkErrors(msgspec.Struct, array_like=True):
@@ -98,7 +114,5 @@ class SinkErrors(msgspec.Struct, array_like=True):
 
     def total(self, job: str) -> int:
         """The errors of a job in the last rises of all its subtasks."""
-        sums = [
-            sum(c.errors for key, c in self.counters.items() if key.startswith(f"{job}|{name}|")) for name in ERRORS
-        ]
-        return max(sums)
+        own = [(key.split("|")[1], c.rises.errors) for key, c in self.counters.items() if key.startswith(f"{job}|")]
+        return max(sum(errors for name, errors in own if name == metric) for metric in ERRORS)

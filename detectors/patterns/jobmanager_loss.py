@@ -30,6 +30,7 @@ class JobManagerLoss(msgspec.Struct, array_like=True):
     `since` is the event time of the first symptom, `last_proof` of the last proof, `left` of the first TaskManager that
     lost contact; `at` is the clock of the first proof. `refused`: connections to it were refused, it did not only stop
     answering. `led` is the clock at which a JobManager led again, `without`: its jobs did not come back with it.
+    `ending` is the clock of a line that looks like an orderly end.
     """
 
     subject: str
@@ -50,6 +51,7 @@ class JobManagerLoss(msgspec.Struct, array_like=True):
     reported: bool = False
     led: int = 0
     without: bool = False
+    ending: int = 0
 
     def may_be(self, source: str, address: str) -> bool:
         """Whether it may be the loss of this JobManager: an unknown source or address fits any."""

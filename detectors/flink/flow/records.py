@@ -28,9 +28,9 @@ _SOURCE = "Source"
 class SubtaskRecords(msgspec.Struct, array_like=True):
     """The counters of one subtask.
 
-    `since` is the event time of its last movement, `last` that of its last sample; `flat` counts the samples since it
-    moved, `moves` those in which it moved since its attempt began or was reported stuck. `attempt` counts its attempts.
-    `chained` has counters of its operators, kept only while the task's own counters do not move.
+    `since` is the event time of its last movement, `last` that of its last sample; `flat` counts the samples after the
+    one in which it moved, `moves` those in which it moved since its attempt began or was reported stuck. `attempt`
+    counts its attempts. `chained` has counters of its operators, kept only while the task's own counters do not move.
     """
 
     tm: str
@@ -45,7 +45,8 @@ class SubtaskRecords(msgspec.Struct, array_like=True):
 
     def paused(self, time: int, limit: int, samples: int, max_age: int) -> bool:
         """Whether it has not moved for at least `limit`, seen in enough `samples`, after it had read something."""
-        enough = self.flat >= samples and self.last - self.since >= limit
+        # The last sample in which it moved, or the first of its attempt, shows the same values: it is one of them.
+        enough = self.flat + 1 >= samples and self.last - self.since >= limit
         return enough and max(self.counters) > 0 and time - self.last <= max_age
 
     def again(self, tm: str, host: str, time: int) -> None:
@@ -192,7 +193,7 @@ class JobRecords(msgspec.Struct, array_like=True):
             known.again(tm, host, time)
         elif before >= 0 and value > before:
             self._moved(task_id, task, subtask, time, patience)
-        elif which == 0 and time > max(known.last, known.since):
+        elif which == 0 and before >= 0 and time > max(known.last, known.since):
             known.flat += 1
         known.counters[which] = value
         if which == 0:

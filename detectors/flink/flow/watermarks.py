@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from detectors.events.event import Sample
-from detectors.flink.calm import ENOUGH_SAMPLES
 from detectors.flink.flow.pauses import Patience, UsualPause
+from detectors.flink.flow.subtask_watermarks import InputWatermark, OutputWatermark
 from detectors.values.bounded import put_bounded, to_int
 
 _MAX_TASKS = 64
@@ -29,54 +29,11 @@ class WatermarkPatience(Patience, Protocol):
     def catch_up(self) -> int: ...
 
 
-class InputWatermark(msgspec.Struct, array_like=True):
-    """The input watermark of one subtask, and the records that it has received since that advanced.
-
-    `usual` is the average number of records between two advances. `since` is the event time of the last advance, `last`
-    that of the last sample. `waited` is the time in which records arrived since then, in ms, `rises` the number of
-    samples that show it. `steps` counts the advances since the attempt began, or since the watermark was reported.
-    `emitted` is the event time of the last sample if that shows that the subtask emits records without reading any,
-    such as a window that fires.
-    """
-
-    value: int
-    since: int
-    last: int
-    received: int = -1
-    records: int = 0
-    usual: int = 0
-    counted: int = 0
-    waited: int = 0
-    rises: int = 0
-    steps: int = 0
-    read: int = 0
-    sent: int = -1
-    emitted: int = 0
-    stalled: bool = False
-
-    def reset(self) -> None:
-        """The watermark has advanced, or another attempt has begun."""
-        self.records = self.counted = self.waited = self.rises = 0
-
-
-class OutputWatermark(msgspec.Struct, array_like=True):
-    """The watermark that a source subtask emits: event times of its last advance and sample, and how long it is idle.
-
-    `idle` is in ms, -1 if unknown.
-    """
-
-    value: int
-    since: int
-    last: int
-    tm: str
-    host: str
-    idle: int = -1
-
-
 class TaskWatermarks(msgspec.Struct, array_like=True):
     """The watermarks of a task's subtasks: the `inputs`, or the `outputs` of one `operator` if it is a source.
 
-    `pause` is the time between two advances in which records arrive, `step` the smallest advance.
+    `pause` is the time between two advances in which records arrive, `step` the smallest advance, less the time between
+    its two samples: a watermark that follows the clock advances by that much without any steps.
     """
 
     name: str
@@ -116,7 +73,12 @@ class JobWatermarks(msgspec.Struct, array_like=True):
     offsets: dict[str, tuple[int, int]] = {}
 
     def take(self, samples: Iterable[Sample], time: int, patience: Patience) -> None:
-        """Take in the samples of one scrape. Counters come first, because an advance is judged by them."""
+        """Take in the samples of one scrape.
+
+        Counters come first, because an advance is judged by them; offsets come last and count while a watermark is
+        suspected.
+        """
+        offsets = list[Sample]()
         for sample in sorted(samples, key=lambda s: s.name not in _COUNTERS):
             task = self.tasks.get(sample.labels.get("task_id", ""))
             if sample.name == "input_watermark":
@@ -131,7 +93,10 @@ class JobWatermarks(msgspec.Struct, array_like=True):
                 output = task.outputs.get(sample.labels.get("subtask_index", ""))
                 if output is not None:
                     output.idle = to_int(sample.value)
-            elif self.suspected:
+            else:
+                offsets.append(sample)
+        if offsets and self._suspect(time, patience):
+            for sample in offsets:
                 self._offset(sample)
 
     def stalled(self, time: int, patience: WatermarkPatience) -> StalledTask | None:
@@ -139,15 +104,13 @@ class JobWatermarks(msgspec.Struct, array_like=True):
 
         Watermarks do not rise on their way through a job, so the first one has the highest.
         """
-        suspected, found = False, list[tuple[int, int, StalledTask]]()
+        found = list[tuple[int, int, StalledTask]]()
         for task_id, task in self.tasks.items():
             own = {s: w for s, w in task.inputs.items() if w.rises and time - w.last <= patience.sample_max_age}
-            suspected = suspected or any(w.steps >= ENOUGH_SAMPLES or w.stalled for w in own.values())
             late = [s for s, w in own.items() if _is_stalled(task, w, time, patience)]
             if late and not self._another_emits(task_id, min(own[s].value for s in late), time, patience):
                 first = max(late, key=lambda s: (own[s].value, own[s].records))
                 found.append((own[first].value, own[first].records, StalledTask(task_id, task, late)))
-        self._suspect(suspected)
         if self.restarted is not None and time - self.restarted < patience.catch_up:
             return None
         return max(found, key=lambda f: f[:2])[2] if found else None
@@ -198,14 +161,19 @@ class JobWatermarks(msgspec.Struct, array_like=True):
         own.last = time
 
     def _advanced(self, task: TaskWatermarks, own: InputWatermark, value: int, time: int, patience: Patience) -> None:
-        """A watermark has advanced. The pause before it is usual from now on; while an attempt is new, any pause is."""
-        known = own.stalled or own.steps >= ENOUGH_SAMPLES
-        waited = own.waited + (time - own.last if own.records > own.counted else 0)
-        task.pause.learn(waited, own.since, time, patience.pause_factor if known else 0, patience.min_duration)
+        """A watermark has advanced. The pause before it is usual from now on; while an attempt is new, any pause is.
+
+        A pause that no sample shows is none: it is not longer than the time between two scrapes.
+        """
+        known = own.stalled or own.shown_to_advance
+        if own.rises:
+            waited = own.waited + (time - own.last if own.records > own.counted else 0)
+            task.pause.learn(waited, own.since, time, patience.pause_factor if known else 0, patience.min_duration)
         # A moving average: what a backlog brings is soon forgotten, and a stall counts as few advances at most.
         records = min(own.records, round(patience.pause_factor * (own.usual + 1))) if known else own.records
         own.usual = own.usual + (records - own.usual) // _AVERAGED if own.steps else records
-        task.step = min(task.step or value - own.value, value - own.value)
+        step = max(value - own.value - (time - own.last), 1)
+        task.step = min(task.step or step, step)
         own.value, own.since = value, time
         own.steps += 1
         own.reset()
@@ -252,10 +220,17 @@ class JobWatermarks(msgspec.Struct, array_like=True):
         moved = before != to_int(sample.value) or (key in self.offsets and not samples)
         put_bounded(self.offsets, key, (before, 0 if moved else samples + 1), _MAX_PARTITIONS)
 
-    def _suspect(self, suspected: bool) -> None:
+    def _suspect(self, time: int, patience: Patience) -> bool:
+        """Whether a watermark may be held back, so that it matters which partitions are silent."""
+        suspected = any(
+            own.rises and (own.shown_to_advance or own.stalled) and time - own.last <= patience.sample_max_age
+            for task in self.tasks.values()
+            for own in task.inputs.values()
+        )
         if suspected != self.suspected:
             self.suspected = suspected
             self.offsets.clear()
+        return suspected
 
     def _another_emits(self, task_id: str, value: int, time: int, patience: Patience) -> bool:
         """Whether a task with a watermark at least as high is still emitting what that releases, such as a window.
@@ -285,6 +260,6 @@ def _is_stalled(task: TaskWatermarks, own: InputWatermark, time: int, patience: 
     Fewer records than usually come between two advances are a quiet hour. A watermark that follows the present in
     steps, such as one an hour, only waits for the next step.
     """
-    enough = own.steps >= ENOUGH_SAMPLES and own.rises >= ENOUGH_SAMPLES and own.waited >= _limit(task, patience)
     stepped = abs(time - own.value) < patience.pause_factor * task.step
-    return enough and own.records >= own.usual and not stepped
+    lasts = own.shown_to_pause and own.waited >= _limit(task, patience)
+    return own.shown_to_advance and lasts and own.records >= own.usual and not stepped

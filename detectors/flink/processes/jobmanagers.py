@@ -92,13 +92,17 @@ class TaskManagerView(msgspec.Struct, array_like=True):
 
 
 class JobManagers(msgspec.Struct, array_like=True):
-    """Processes by source. `addresses` is of both kinds of process, `orderly` the event time of orderly ends."""
+    """Processes by source. `addresses` is of both kinds of process, `orderly` the event time of orderly ends.
+
+    `unexplained` are those ends that no signal and no result of a job explains.
+    """
 
     masters: dict[str, JobManagerProcess] = {}
     witnesses: dict[str, TaskManagerView] = {}
     addresses: dict[str, str] = {}
     orderly: dict[str, int] = {}
     yarn: bool = False
+    unexplained: dict[str, int] = {}
 
     def measured(self, host: str, time: int) -> None:
         """Take in metrics of a JobManager, which prove that it is alive."""
@@ -172,11 +176,22 @@ class JobManagers(msgspec.Struct, array_like=True):
         for witness in self.witnesses.values():
             witness.marks, witness.records = {}, []
 
-    def ends(self, source: str, time: int) -> None:
+    def ends(self, source: str, time: int, explained: bool) -> None:
         """Note that a process ended in an orderly way, unless it has started again since."""
         known = self.masters.get(source)
-        if known is None or known.began <= time:
-            put_bounded(self.orderly, source, max(time, self.orderly.get(source, time)), _MAX_SOURCES)
+        if known is not None and known.began > time:
+            return
+        if explained:
+            self.unexplained.pop(source, None)
+        elif not 0 <= time - self.orderly.get(source, LONG_AGO) <= _UNKNOWN_ENDED_MS:
+            put_bounded(self.unexplained, source, time, _MAX_SOURCES)
+        put_bounded(self.orderly, source, max(time, self.orderly.get(source, time)), _MAX_SOURCES)
+
+    def died(self, source: str, time: int) -> None:
+        """An error of its own shows that an end without a signal shortly before was not orderly."""
+        if 0 <= time - self.unexplained.get(source, LONG_AGO) <= _UNKNOWN_ENDED_MS:
+            del self.unexplained[source]
+            self.orderly.pop(source, None)
 
     def ended_orderly(self, source: str, time: int, within: int) -> bool:
         """Whether this JobManager ended in an orderly way. If its source is unknown, any that ended so counts."""

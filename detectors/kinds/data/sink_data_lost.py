@@ -25,7 +25,7 @@ from detectors.detector import View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.facts import Failure
-from detectors.flink.sink_errors import ERRORS, SENT, ErrorCounter, SinkErrors
+from detectors.flink.sink_errors import ERRORS, SENT, SinkErrors
 from detectors.flink.transactions import loses_records
 from detectors.patterns.per_process import writer
 from detectors.patterns.repeated_signs import NOWHERE, RepeatedSigns, Signs, SignsConfig, SignsState, job_of
@@ -101,8 +101,10 @@ class SinkDataLost(RepeatedSigns):
         for sample in samples:
             config: SinkDataLost.Config = self.config_of(sample.labels.get("job_id", ""))
             counter = view.state.errors.take(sample, view.time, config.min_share)
-            if counter is not None and self._lasts(sample.labels["job_id"], counter):
-                rising[sample.labels["job_id"]] = sample.labels.get("operator_name", "") or "a sink", counter.since
+            least = config.min_rises, config.min_duration, config.min_errors, config.min_share
+            if counter is not None and counter.lasts(*least):
+                operator = sample.labels.get("operator_name", "") or "a sink"
+                rising[sample.labels["job_id"]] = operator, counter.rises.since
         for job, (operator, since) in rising.items():
             known = view.state.open.get(job)
             # Lost records are worse, and errors that follow are no further loss.
@@ -112,16 +114,6 @@ class SinkDataLost(RepeatedSigns):
 
     def _lost(self, view: _View, job: str, text: str) -> None:
         self.sign(view, job, text, "critical", NOWHERE if job else writer(view))
-
-    def _lasts(self, job: str, counter: ErrorCounter) -> bool:
-        """Whether a counter rises for longer, and by more, than a healthy sink's."""
-        config: SinkDataLost.Config = self.config_of(job)
-        return (
-            counter.rises >= config.min_rises
-            and counter.last - counter.since >= config.min_duration
-            and counter.errors >= config.min_errors
-            and counter.share() >= config.min_share
-        )
 
     def summary(self, _: _View, signs: Signs, job: str, often: str) -> str:
         if signs.severity == "critical":

@@ -26,7 +26,8 @@ from detectors.detector import DetectorConfig, JobStates, JobView, View, on, thr
 from detectors.events.event import Sample, samples_by_job
 from detectors.flink import facts
 from detectors.flink.calm import ENOUGH_SAMPLES
-from detectors.flink.flow.watermarks import InputWatermark, JobWatermarks, StalledTask
+from detectors.flink.flow.subtask_watermarks import InputWatermark
+from detectors.flink.flow.watermarks import JobWatermarks, StalledTask
 from detectors.flink.job_states import RESTARTING
 from detectors.incident import Evidence, Finding
 from detectors.patterns.until_job_ends import UntilJobEnds

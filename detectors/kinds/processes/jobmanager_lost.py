@@ -24,6 +24,7 @@ from detectors.detector import Detector, DetectorConfig, View, on, threshold
 from detectors.events.event import Sample
 from detectors.flink import facts
 from detectors.flink.facts import Fact, Failure
+from detectors.flink.processes.dying_processes import out_of_its_own_memory
 from detectors.flink.processes.jobmanagers import ONLY_JOBMANAGERS, JobManagerProcess, JobManagers
 from detectors.incident import Finding
 from detectors.patterns.jobmanager_loss import SKEW_MS, JobManagerLoss, finding, jobs_of, loss_of
@@ -31,6 +32,7 @@ from detectors.values.bounded import put_bounded
 from detectors.values.durations import LONG_AGO, Duration
 
 _MAX_SOURCES = 200
+_ORDERLY = "it was stopped in an orderly way"
 
 _View: TypeAlias = "View[JobmanagerLost.Config, JobmanagerLost.State]"
 
@@ -46,7 +48,7 @@ class JobmanagerLost(Detector):
 
         confirmation_delay: Duration = threshold(
             2_000,
-            "Time to wait for the reason of the loss, or for a later line of another source that shows an orderly end.",
+            "Time to wait for the reason of the loss, or for a later line that shows an orderly end or a fatal error.",
         )
         within: Duration = threshold(
             180_000, "Time within which two signs that a TaskManager lost the JobManager belong together."
@@ -122,6 +124,7 @@ class JobmanagerLost(Detector):
         if isinstance(fact, facts.ProcessFatal | facts.ProcessSignalled) and source not in view.topology.masters:
             return
         known.master(view.event)
+        known.died(source, view.time)
         loss = self._proof(view, source, known.address(source), "it stopped with a fatal error")
         if loss is not None and not loss.fatal:
             loss.fatal = True
@@ -131,6 +134,8 @@ class JobmanagerLost(Detector):
     def explained(self, view: _View, fact: Failure) -> None:
         """Take the deepest cause in the stack trace of a fatal error as the reason."""
         self._doubt(view)
+        if view.event.source in view.state.known.unexplained and out_of_its_own_memory(fact):
+            self.fatal(view, fact)
         if fact.of not in ("jm_fatal", "process_fatal"):
             return
         for loss in view.state.losses.values():
@@ -152,18 +157,20 @@ class JobmanagerLost(Detector):
 
     @on(facts.ClusterEnding)
     def cluster_ending(self, view: _View, end: facts.ClusterEnding | facts.ProcessSignalled) -> None:
-        """After a fatal error the end of a cluster only looks orderly, and proves that the JobManager stops."""
-        if end.how == "orderly":
-            self._orderly(view)
-        else:
-            self.fatal(view, end)
+        """After a fatal error the end of a cluster only looks orderly, and proves that the JobManager stops.
 
-    def _orderly(self, view: _View) -> None:
-        known = view.state.known
-        known.ends(view.event.source, view.time)
+        The line of the error may come a second after that of the end, so an end without a signal before it waits.
+        """
+        if end.how != "orderly":
+            self.fatal(view, end)
+            return
+        known, source = view.state.known, view.event.source
+        known.ends(source, view.time, not isinstance(end, facts.ClusterEnding) or end.status != "UNKNOWN")
         for loss in list(view.state.losses.values()):
             if not loss.fatal and known.ended_orderly(loss.source, loss.last_proof, self.config.orderly_for):
-                self._drop(view, loss, "it was stopped in an orderly way")
+                loss.ending = loss.ending or view.clock
+                if source not in known.unexplained:
+                    self._drop(view, loss, _ORDERLY)
 
     @on(facts.ApplicationMasterExpired)
     def expired(self, view: _View, fact: facts.ApplicationMasterExpired) -> None:
@@ -230,6 +237,9 @@ class JobmanagerLost(Detector):
         for loss in list(view.state.losses.values()):
             if view.clock < (self._due(view, loss) or view.clock + 1):
                 continue
+            if loss.ending and not loss.fatal:
+                self._drop(view, loss, _ORDERLY)
+                continue
             if not loss.reported and loss.disproved(view.state.known, view.topology.timeouts.heartbeat):
                 del view.state.losses[loss.subject]
                 continue
@@ -242,6 +252,8 @@ class JobmanagerLost(Detector):
 
     def _due(self, view: _View, loss: JobManagerLoss) -> int:
         """When it is to be reported, for the first time or because its jobs have not come back; 0 if it is not."""
+        if loss.ending and not loss.fatal:
+            return loss.ending + self.config.confirmation_delay
         if loss.reported:
             return loss.led + self.config.back_within if loss.led and not loss.without else 0
         known, until = view.state.known, 0

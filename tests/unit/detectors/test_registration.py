@@ -17,6 +17,7 @@ from detectors.incidents import cause_graph
 from sinks.prometheus.catalogue import NAMESPACE, READINGS
 from tests import recorded, runbooks
 from tests.runbooks import PROJECT
+from tests.unit.detectors.look_alikes import LOOK_ALIKES
 from tests.unit.detectors.streams import METRICS
 
 MODULES = PROJECT / "detectors" / "kinds"
@@ -63,6 +64,8 @@ def missing(kind: str) -> Iterator[str]:
             yield f"{file.relative_to(PROJECT)}: not listed; {REGENERATE} writes it once there is a runbook"
     if not [*TESTS.glob(f"*/test_{kind}.py")]:
         yield f"tests/unit/detectors/kinds/AREA/test_{kind}.py: no tests"
+    if kind not in LOOK_ALIKES:
+        yield "tests/unit/detectors/look_alikes.py: no healthy situation that looks like it and stays silent"
     if not has_scenario(kind):
         yield f"tests/scenarios: none whose truth has {kind} as its cause"
     if f"  {kind}:\n" not in (PROJECT / "conf" / "flinkwatch.yaml").read_text():
@@ -94,7 +97,7 @@ def test_no_kind_lacks_a_piece() -> None:
 
 
 def test_a_kind_that_is_only_a_name_lacks_every_piece() -> None:
-    assert len(list(missing("nothing_yet"))) == 8
+    assert len(list(missing("nothing_yet"))) == 9
 
     class OnlyAName(Detector):
         kind = "only_a_name"

@@ -9,11 +9,11 @@ from detectors.flink.sink_errors import ErrorCounter
 
 def counted(*samples: tuple[int, int]) -> int:
     """The errors counted from samples of (errors, records sent), a second apart."""
-    counter = ErrorCounter(value=samples[0][0], time=0, sent=samples[0][1], sent_last=samples[0][1])
+    counter = ErrorCounter(value=samples[0][0], time=0, sent=samples[0][1], sent_before=samples[0][1])
     for second, (errors, sent) in zip(count(1), samples[1:], strict=False):
         counter.sent = sent
         counter.take(errors, second, 0.01)
-    return counter.errors
+    return counter.rises.errors
 
 
 def test_errors_are_counted_where_they_are_a_share_of_what_was_sent() -> None:

@@ -99,6 +99,26 @@ def test_a_loss_reported_by_taskmanagers_is_not_taken_back_by_the_hook() -> None
     assert [t.transition for t in history.transitions("4 min") if t.transition != "updated"] == ["opened"]
 
 
+@pytest.mark.parametrize("line", ["process_fatal", "jm_fatal", ""])
+def test_an_error_a_second_after_its_end_shows_that_the_end_was_not_orderly(line: str) -> None:
+    """The threads of a process without memory overtake each other."""
+
+    def lost() -> Cluster:
+        history = cluster("jobmanager_lost").gap("1 min")
+        for tm in ("tm-1", "tm-2"):
+            history.by(tm).line("jm_address", address="jm:6123").gap("1 s")
+            history.line("jm_timed_out", peer="JobManager").line("jm_timed_out", peer="ResourceManager")
+        return history.gap("70 s").by("jm")
+
+    def dies(history: Cluster) -> Cluster:
+        return (history.line(line) if line else history).stack(HEAP)
+
+    assert [t.transition for t in lost().hook().transitions("4 min")] == ["opened", "resolved"]
+    assert [t.transition for t in dies(lost().hook().gap("1 s")).transitions("4 min")] == ["opened"]
+    assert dies(cluster("jobmanager_lost").hook().gap("10 s")).opened("4 min") == ["jobmanager_lost"]
+    assert dies(cluster("jobmanager_lost").signalled().hook().gap("1 s")).opened("4 min") == []
+
+
 def test_slots_that_are_missing_after_it_are_not_those_of_a_planned_stop() -> None:
     delay = {}
     for dies in (False, True):

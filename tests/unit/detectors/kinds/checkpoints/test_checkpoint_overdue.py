@@ -26,6 +26,12 @@ def in_progress(history: Story, start: int, until: int, every: int, hangs: int, 
     return history
 
 
+def test_a_checkpoint_twice_as_slow_as_usual_and_a_savepoint_of_five_minutes_are_healthy() -> None:
+    history = overdue().at("10 s").checkpoints(8, every="1 min", lasting="20 s")
+    history.checkpoint(lasting="55 s").gap("1 min").checkpoint(lasting="5 min", kind="SAVEPOINT").gap("6 min")
+    assert reported(history.checkpoints(3, every="1 min", lasting="20 s"), "30 min") == []
+
+
 def test_it_is_reported_after_thirty_seconds_while_its_jobmanager_is_measured() -> None:
     assert reported(hung(4 * MINUTE)) == [("checkpoint_overdue", 101)]
 

@@ -35,6 +35,14 @@ def test_it_is_known_in_any_words_and_belongs_to_the_taskmanager_named(fault: Th
     assert (opened.cause, opened.findings[0].entity["tm_id"]) == ("direct_memory_exhaustion", TM)
 
 
+def test_an_application_that_quotes_the_error_and_tries_again_is_healthy() -> None:
+    quoted = "the peer failed with java.lang.OutOfMemoryError: Direct buffer memory, trying again in 5 s"
+    history = exhausted().by("tm-1").line("tm_started", 0, tm=TM)
+    for attempt in range(5):
+        history.stack(("com.example.PoolException", quoted, ""), at=MINUTE + attempt * 5 * SECOND)
+    assert history.by("jm").completed(1, 2 * MINUTE).transitions() == []
+
+
 def test_heap_and_other_failures_are_not_this() -> None:
     other = exhausted().task_failed((OOM, "Java heap space", ""), at=MINUTE, **PLACE)
     other.task_failed((OOM, "Metaspace", ""), at=2 * MINUTE, **PLACE)

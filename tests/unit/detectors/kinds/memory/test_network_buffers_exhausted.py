@@ -32,6 +32,16 @@ def last(history: Story, until: int = 3 * MINUTE) -> Finding:
     return history.transitions(until)[-1].findings[0]
 
 
+def test_tasks_whose_buffers_are_all_in_use_are_healthy() -> None:
+    """Buffers are full before every slow task, and a task that is cancelled meanwhile finds its pool gone."""
+    history = short()
+    for second in range(0, 600, 15):
+        for name in ("in_pool_usage", "is_backpressured"):
+            history.measure(name, 1.0, second * SECOND, job_id=JOB, task_id="e" * 32, subtask_index="0", tm_id="tm_1")
+    cancelled = ("java.lang.IllegalStateException", "Buffer pool is destroyed.", "")
+    assert history.by("tm-1").stack(cancelled, at=10 * MINUTE).opened(HOUR) == []
+
+
 def test_other_failures_are_not_this() -> None:
     history = short().task_failed(USER, at=MINUTE, **PLACE)
     history.task_failed(("java.lang.OutOfMemoryError", "Direct buffer memory", ""), at=2 * MINUTE, **PLACE)

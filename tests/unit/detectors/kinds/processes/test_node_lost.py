@@ -1,5 +1,6 @@
 """Which nodes are lost, what was on them, and what ends it."""
 
+from detectors.events.vocabulary import match
 from detectors.incident import Finding, Transition
 from detectors.incidents.cause_graph import explains
 from tests.unit.detectors.story import MINUTE, SECOND, Story
@@ -45,6 +46,23 @@ def test_a_node_on_which_nothing_of_the_cluster_is_known_is_a_warning() -> None:
     assert [t.severity for t in nodes().lost(container="").reported()] == ["warning"]
     leader = nodes().line("leader_granted", 0, address="hdfs08-dev:16897")
     assert [t.severity for t in leader.lost(container="").reported()] == ["critical"]
+
+
+def test_a_node_that_is_decommissioned_or_shut_down_is_healthy() -> None:
+    history = nodes().line("leader_granted", 0, address="hdfs08-dev:16897").by("rm")
+    for number, line in enumerate(
+        (
+            f"{NODE} Node Transitioned from RUNNING to DECOMMISSIONING",
+            f"Deactivating Node {NODE} as it is now DECOMMISSIONED",
+            f"{NODE} Node Transitioned from DECOMMISSIONING to DECOMMISSIONED",
+            f"Deactivating Node {NODE} as it is now SHUTDOWN",
+            f"{NODE} Node Transitioned from RUNNING to SHUTDOWN",
+        )
+    ):
+        found = match.match_anywhere(line)
+        if found is not None:
+            history.line(found[0], AT + number, **found[1])
+    assert history.killed(AT + 10).reported() == []
 
 
 def test_two_nodes_are_two_findings_of_one_incident() -> None:
