@@ -20,6 +20,7 @@ from detectors.incidents.settings import IncidentConfig
 from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.settings.overrides import Override
 from detectors.values.decoding import UndecodableError, carried, moment
+from detectors.values.stored_format import StoredFormat
 
 _LIFECYCLE = Field(default_factory=IncidentConfig, description="Settings of the lifecycle of incidents of all kinds.")
 _BLOCKS: dict[str, Any] = {"incidents": (IncidentConfig, _LIFECYCLE)} | {
@@ -81,7 +82,7 @@ SILENCE_KEY = b"silence/"
 Origin = Literal["file", "apply", "rollback"]
 
 
-class PublishedConfiguration(msgspec.Struct, frozen=True):
+class PublishedConfiguration(msgspec.Struct, frozen=True, tag_field="version", tag=1):
     """A configuration record: the sections as written, their hash, when (epoch ms), by whom and how published."""
 
     hash: str
@@ -98,7 +99,7 @@ class PublishedConfiguration(msgspec.Struct, frozen=True):
         return LiveSettings.model_validate({name: getattr(self, name) for name in LiveSettings.model_fields})
 
 
-class PublishedSilence(msgspec.Struct, frozen=True):
+class PublishedSilence(msgspec.Struct, frozen=True, tag_field="version", tag=1):
     """A silence record: the silence, when (epoch ms) and by whom published. A later one replaces it by its ID."""
 
     silence: dict[str, Any]
@@ -130,8 +131,8 @@ def settings_hash(live: LiveSettings) -> str:
 
 
 encode_published = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(PublishedConfiguration).decode
-_decode_silence = msgspec.json.Decoder(PublishedSilence).decode
+CONFIGURATION_FORMAT = StoredFormat("the configuration", PublishedConfiguration, msgspec.json)
+SILENCE_FORMAT = StoredFormat("the silence", PublishedSilence, msgspec.json)
 _MAX_BYTES = 1024 * 1024
 _MAX_BY = 200
 
@@ -139,7 +140,7 @@ _MAX_BY = 200
 @carried
 def read_published(value: bytes) -> PublishedConfiguration:
     """Decodes and normalizes a configuration record. Raises UndecodableError if it or its settings are not valid."""
-    found = _decode(value)
+    found = CONFIGURATION_FORMAT.decode(value)
     # The hash is computed again: a forged one would otherwise appear in every message.
     return publish(found.live(), moment(found.at), found.by[:_MAX_BY], found.origin)
 
@@ -147,7 +148,7 @@ def read_published(value: bytes) -> PublishedConfiguration:
 @carried
 def read_silence(value: bytes) -> PublishedSilence:
     """Decodes and normalizes the record of a silence. Raises UndecodableError if it is not valid."""
-    found = _decode_silence(value)
+    found = SILENCE_FORMAT.decode(value)
     return publish_silence(found.read(), moment(found.at), found.by[:_MAX_BY])
 
 
