@@ -61,7 +61,7 @@ class FrozenState(NamedTuple):
 
 
 def meaning(state: ClusterState) -> dict[str, Any]:
-    """What a migration must keep of a state: what is open and since when, what is due, which detectors know something."""
+    """What a migration must keep of a state: what is open since when, what is due, which detectors know something."""
     return {
         "clock": state.clock,
         "incidents": [

@@ -69,6 +69,12 @@ def layout_of(settings: Settings) -> Layout:
     )
 
 
+def read_layout(folder: HadoopFolder) -> Layout | None:
+    """The layout of a checkpoint, None if it is new. Raises Py4JError, MsgspecError."""
+    content = folder.read(_FILE)
+    return None if content is None else msgspec.json.decode(content, type=Layout)
+
+
 def check_layout(spark: SparkSession, settings: Settings) -> None:
     """Check buckets and partitions, with other values of which Spark would not find the state, and its version.
 
@@ -86,12 +92,11 @@ def check_layout(spark: SparkSession, settings: Settings) -> None:
 
 
 def _check(folder: HadoopFolder, wanted: Layout) -> None:
-    content = folder.read(_FILE)
-    if content is None:
+    found = read_layout(folder)
+    if found is None:
         if not folder.create(_FILE, msgspec.json.encode(wanted)):
             raise PreflightError(f"{folder.place}/{_FILE} cannot be written: renaming {_FILE}.draft was refused")
         return
-    found = msgspec.json.decode(content, type=Layout)
     if problem := refusal(found, wanted):
         raise PreflightError(f"{folder.place} {problem}")
     if found != wanted:
