@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
 import msgspec
 
@@ -67,5 +68,7 @@ def _plan_again(folder: Path, batch: UnfinishedBatch, partitions: int) -> None:
     found = msgspec.json.decode(metadata)
     found["conf"][_PARTITIONS] = str(partitions)
     lines = [*first, msgspec.json.encode(found).decode(), msgspec.json.encode(batch.ends).decode()]
+    # Spark refuses planned batches without the id of their query.
+    (folder / "metadata").write_bytes(msgspec.json.encode({"id": str(uuid4())}))
     (folder / "offsets").mkdir()
     (folder / "offsets" / "0").write_text("\n".join(lines))

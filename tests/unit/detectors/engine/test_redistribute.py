@@ -15,7 +15,7 @@ from streaming.recordings.replay import MemoryStore
 from tests.recorded import PUBLISHED, events
 from tests.unit.detectors.streams import in_order
 
-CLUSTERS = ("a", "b", "c", "d")
+CLUSTERS = ("a", "b", "d")
 STREAM = in_order(events("late-barrier-acks"))
 MIDDLE = len(STREAM) * 3 // 4  # an incident is open
 
@@ -49,7 +49,7 @@ class Fleet:
         self.indexes = redistribute(self.indexes, buckets, lambda cluster: bucket_of(cluster, buckets))
 
 
-@pytest.mark.parametrize(("before", "after"), [(1, 4), (4, 1), (2, 3), (3, 3)])
+@pytest.mark.parametrize(("before", "after"), [(1, 4), (3, 2)])
 def test_what_follows_does_not_depend_on_the_buckets(before: int, after: int) -> None:
     stays, moves = Fleet(before), Fleet(before)
     assert stays.step(STREAM[:MIDDLE]) == moves.step(STREAM[:MIDDLE])

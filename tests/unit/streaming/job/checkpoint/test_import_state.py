@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -102,6 +103,8 @@ def test_an_unfinished_batch_is_planned_with_the_same_ends_and_the_new_partition
     import_state(settings(tmp_path / "new"), written(tmp_path / "state.jsonl", header), now=0)
     version, metadata, planned = (tmp_path / "new" / "offsets" / "0").read_text().splitlines()
     assert (version, json.loads(planned)) == ("v1", ends)
+    # Spark refuses planned batches without the id of their query.
+    assert UUID(json.loads((tmp_path / "new" / "metadata").read_text())["id"])
     assert json.loads(metadata)["conf"] == {"spark.sql.shuffle.partitions": "5", "other": "1"}
 
 
