@@ -10,6 +10,7 @@ import msgspec
 
 from detectors.events.event import LogEvent
 from detectors.values.decoding import carried, moment
+from detectors.values.stored_format import StoredFormat
 
 Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["learning", "fair", "sure"]
@@ -161,7 +162,7 @@ class Adjustment(msgspec.Struct, frozen=True):
     judged: bool = False
 
 
-class Transition(msgspec.Struct, kw_only=True):
+class Transition(msgspec.Struct, kw_only=True, tag_field="version", tag=1):
     """One change of an incident, numbered from 1, with the state of the incident after the change.
 
     `cause` is the kind of the finding that explains the others, `summary` and `confidence` are those of that finding.
@@ -205,7 +206,7 @@ class Transition(msgspec.Struct, kw_only=True):
     adjustments: list[Adjustment] = []
 
 
-class Reading(msgspec.Struct, kw_only=True):
+class Reading(msgspec.Struct, kw_only=True, tag_field="version", tag=1):
     """A number that a detector works with, and the value of one record of the `flinkwatch.readings` topic.
 
     `name` is the Prometheus name without the prefix `flinkwatch_`, in base units. `at` is the time of the measurement;
@@ -224,17 +225,18 @@ class Reading(msgspec.Struct, kw_only=True):
         return self.name + "".join(f"|{k}={v}" for k, v in sorted(self.labels.items()))
 
 
-_decode = msgspec.json.Decoder(Transition).decode
+TRANSITION_FORMAT = StoredFormat("the transition", Transition, msgspec.json)
+READING_FORMAT = StoredFormat("the reading", Reading, msgspec.json)
 
 
 @carried
 def decode_transition(value: bytes) -> Transition:
     """Decodes a record of `flinkwatch.incidents`. Raises UndecodableError and nothing else."""
-    found = _decode(value)
+    found = TRANSITION_FORMAT.decode(value)
     for time in (found.at, found.opened_at, found.ended_at or 0):
         moment(time)
     return found
 
 
-decode_reading = carried(msgspec.json.Decoder(Reading).decode)
+decode_reading = carried(READING_FORMAT.decode)
 """Decodes a record of `flinkwatch.readings`. Raises UndecodableError and nothing else."""

@@ -61,6 +61,8 @@ def _flat(transition: Transition) -> Flat:
     for name, finding in zip(names, transition.findings, strict=True):
         _flatten(found, name, msgspec.to_builtins(finding))
     fields = msgspec.to_builtins(transition)
+    # The version of the format belongs to no incident; `tests/fixtures` has it.
+    del fields["version"]
     for told in ("incident", "seq", "transition", "at"):  # they stand above the fields
         del fields[told]
     # A series is that of a finding, most often: the same numbers twice would only be longer.

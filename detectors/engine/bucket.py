@@ -37,6 +37,8 @@ from detectors.settings.live import (
     settings_hash,
 )
 from detectors.values.bounded import put_bounded
+from detectors.values.decoding import UndecodableError
+from detectors.values.stored_format import StoredFormat
 
 INDEX_VERSION = 2
 # Clocks of clusters may lag, so an expired silence is kept until no incident can still be silenced by it.
@@ -60,7 +62,7 @@ class Store(Protocol):
         """Delete the state of a cluster."""
 
 
-class BucketIndex(msgspec.Struct):
+class BucketIndex(msgspec.Struct, tag_field="version", tag=INDEX_VERSION):
     """What a bucket keeps in addition to the states of its clusters.
 
     `rejected` counts rejected records by reason since the beginning. `silences` are those added on the command line,
@@ -72,7 +74,6 @@ class BucketIndex(msgspec.Struct):
     `catching_up` is set if the last batch left records unread: the next records may then be late because of the reader.
     """
 
-    version: int = INDEX_VERSION
     clock: int = 0
     deadlines: dict[str, int] = {}
     published: PublishedConfiguration | None = None
@@ -149,20 +150,17 @@ class BucketOutput(NamedTuple):
 
 
 encode_index = msgspec.msgpack.Encoder().encode
-_decode_index = msgspec.msgpack.Decoder(BucketIndex).decode
+INDEX_FORMAT = StoredFormat("the index of a bucket", BucketIndex, msgspec.msgpack)
 
 
 def decode_index(data: bytes) -> BucketIndex:
-    """Decode an index. Raises StateVersionError if another version wrote it."""
+    """Decode an index. Raises StateVersionError if it is damaged or of a version that cannot be migrated."""
     try:
-        index = _decode_index(data)
+        return INDEX_FORMAT.decode(data)
     except msgspec.MsgspecError as error:
         raise StateVersionError(f"the index of a bucket cannot be read: {error}") from error
-    if index.version != INDEX_VERSION:
-        raise StateVersionError(
-            f"the index of a bucket has version {index.version}, this flinkwatch reads version {INDEX_VERSION}"
-        )
-    return index
+    except UndecodableError as error:
+        raise StateVersionError(str(error)) from error
 
 
 _configurations: dict[tuple[str, str, str], Configuration] = {}

@@ -38,7 +38,9 @@ _AHEAD_MS = 60_000
 # Prometheus shows a series for this long after it was last scraped.
 _READINGS_FADE_MS = 300_000
 _encode = msgspec.msgpack.Encoder().encode
-_decoders = {d.kind: msgspec.msgpack.Decoder(d.State).decode for d in DETECTORS}
+STATES = {d.kind: d.State for d in DETECTORS}
+"""The type of each detector's state in a cluster, by kind."""
+_decoders = {kind: msgspec.msgpack.Decoder(state).decode for kind, state in STATES.items()}
 
 
 class DroppedState(NamedTuple):

@@ -14,15 +14,17 @@ from detectors.incidents.ended_by_hand import EndedFindings
 from detectors.incidents.orphaned import OrphanedFindings
 from detectors.incidents.recurrence import Occurrence
 from detectors.incidents.transitions import Incident
+from detectors.values.decoding import UndecodableError
+from detectors.values.stored_format import StoredFormat
 
 STATE_VERSION = 3
 
 
 class StateVersionError(Exception):
-    """The state was written by another version. Start with a new checkpoint, or with that version."""
+    """The state is damaged, or was written by a version from which no migration leads to this one."""
 
 
-class ClusterState(msgspec.Struct):
+class ClusterState(msgspec.Struct, tag_field="version", tag=STATE_VERSION):
     """The state of one cluster.
 
     `detectors` holds the encoded state of each detector, decoded only when it is needed. `readings` holds the keys of
@@ -30,7 +32,6 @@ class ClusterState(msgspec.Struct):
     last step. `followed` are the incidents that can no longer reopen and are followed up.
     """
 
-    version: int = STATE_VERSION
     clock: int = 0
     last_event: int = 0
     zones: TimeZoneOffsets = msgspec.field(default_factory=TimeZoneOffsets)
@@ -67,7 +68,7 @@ class ClusterState(msgspec.Struct):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_state = msgspec.msgpack.Decoder(ClusterState).decode
+STATE_FORMAT = StoredFormat("the state of a cluster", ClusterState, msgspec.msgpack)
 
 
 def encode_state(state: ClusterState) -> bytes:
@@ -76,13 +77,10 @@ def encode_state(state: ClusterState) -> bytes:
 
 
 def decode_state(data: bytes) -> ClusterState:
-    """Decode a state. Raises StateVersionError if another version wrote it."""
+    """Decode a state. Raises StateVersionError if it is damaged or of a version that cannot be migrated."""
     try:
-        state = _decode_state(zlib.decompress(data))
+        return STATE_FORMAT.decode(zlib.decompress(data))
     except (zlib.error, msgspec.MsgspecError) as error:
         raise StateVersionError(f"the state of a cluster cannot be read: {error}") from error
-    if state.version != STATE_VERSION:
-        raise StateVersionError(
-            f"the state of a cluster has version {state.version}, this flinkwatch reads version {STATE_VERSION}"
-        )
-    return state
+    except UndecodableError as error:
+        raise StateVersionError(str(error)) from error

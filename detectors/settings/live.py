@@ -21,6 +21,7 @@ from detectors.incidents.settings import IncidentConfig
 from detectors.incidents.silences import MAX_SILENCES, Silence
 from detectors.settings.overrides import Override
 from detectors.values.decoding import UndecodableError, carried, moment
+from detectors.values.stored_format import StoredFormat
 
 _LIFECYCLE = Field(default_factory=IncidentConfig, description="Settings of the lifecycle of incidents of all kinds.")
 _BLOCKS: dict[str, Any] = {"incidents": (IncidentConfig, _LIFECYCLE)} | {
@@ -85,7 +86,7 @@ RESOLVE_KEY = b"resolve/"
 Origin = Literal["file", "apply", "rollback"]
 
 
-class PublishedConfiguration(msgspec.Struct, frozen=True):
+class PublishedConfiguration(msgspec.Struct, frozen=True, tag_field="version", tag=1):
     """A configuration record: the sections as written, their hash, when (epoch ms), by whom and how published."""
 
     hash: str
@@ -102,7 +103,7 @@ class PublishedConfiguration(msgspec.Struct, frozen=True):
         return LiveSettings.model_validate({name: getattr(self, name) for name in LiveSettings.model_fields})
 
 
-class PublishedSilence(msgspec.Struct, frozen=True):
+class PublishedSilence(msgspec.Struct, frozen=True, tag_field="version", tag=1):
     """A silence record: the silence, when (epoch ms) and by whom published. A later one replaces it by its ID."""
 
     silence: dict[str, Any]
@@ -117,7 +118,7 @@ class PublishedSilence(msgspec.Struct, frozen=True):
         return int(datetime.fromisoformat(self.silence["until"]).timestamp() * 1000)
 
 
-class PublishedResolution(msgspec.Struct, frozen=True):
+class PublishedResolution(msgspec.Struct, frozen=True, tag_field="version", tag=1):
     """A person's request to end an incident: when (epoch ms), by whom and why.
 
     `last` is the incident's newest transition then, from which it is ended if the job has forgotten its cluster.
@@ -153,9 +154,9 @@ def settings_hash(live: LiveSettings) -> str:
 
 
 encode_published = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(PublishedConfiguration).decode
-_decode_silence = msgspec.json.Decoder(PublishedSilence).decode
-_decode_resolution = msgspec.json.Decoder(PublishedResolution).decode
+CONFIGURATION_FORMAT = StoredFormat("the configuration", PublishedConfiguration, msgspec.json)
+SILENCE_FORMAT = StoredFormat("the silence", PublishedSilence, msgspec.json)
+RESOLUTION_FORMAT = StoredFormat("the request to end an incident", PublishedResolution, msgspec.json)
 _MAX_BYTES = 1024 * 1024
 _MAX_BY = 200
 _MAX_COMMENT = 500
@@ -164,7 +165,7 @@ _MAX_COMMENT = 500
 @carried
 def read_published(value: bytes) -> PublishedConfiguration:
     """Decodes and normalizes a configuration record. Raises UndecodableError if it or its settings are not valid."""
-    found = _decode(value)
+    found = CONFIGURATION_FORMAT.decode(value)
     # The hash is computed again: a forged one would otherwise appear in every message.
     return publish(found.live(), moment(found.at), found.by[:_MAX_BY], found.origin)
 
@@ -172,14 +173,14 @@ def read_published(value: bytes) -> PublishedConfiguration:
 @carried
 def read_silence(value: bytes) -> PublishedSilence:
     """Decodes and normalizes the record of a silence. Raises UndecodableError if it is not valid."""
-    found = _decode_silence(value)
+    found = SILENCE_FORMAT.decode(value)
     return publish_silence(found.read(), moment(found.at), found.by[:_MAX_BY])
 
 
 @carried
 def read_resolution(value: bytes) -> PublishedResolution:
     """Decodes and normalizes the record that ends an incident. Raises UndecodableError if it is not valid."""
-    found = _decode_resolution(value)
+    found = RESOLUTION_FORMAT.decode(value)
     cut = {"by": found.by[:_MAX_BY], "comment": found.comment[:_MAX_COMMENT]}
     for time in (found.last.at, found.last.opened_at):
         moment(time)

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from detectors.values.decoding import carried, moment
+from detectors.values.stored_format import StoredFormat
 from sinks.contract.notified import Whole
 
 Answer = Literal["acknowledged", "not_an_incident"]
@@ -37,7 +38,7 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 NO_MARKS = Marks()
 
 
-class Feedback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Feedback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="version", tag=1):
     """One person's answer to one incident. `withdrawn`: the answer no longer holds.
 
     `kind`, `cluster` and `job` are those of the incident at that time, `user` is the person's ID at Slack, `at` is
@@ -101,12 +102,12 @@ class FeedbackState:
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Feedback).decode
+FEEDBACK_FORMAT = StoredFormat("the feedback", Feedback, msgspec.json)
 
 
 @carried
 def decode_feedback(value: bytes) -> Feedback:
     """Decodes a record of `flinkwatch.feedback`. Raises UndecodableError and nothing else."""
-    found = _decode(value)
+    found = FEEDBACK_FORMAT.decode(value)
     moment(found.at)
     return found

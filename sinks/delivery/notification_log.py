@@ -12,6 +12,7 @@ import structlog
 from kafka.errors import KafkaError
 
 from detectors.values.decoding import UndecodableError, carried
+from detectors.values.stored_format import StoredFormat
 from sinks.contract import overview
 from sinks.contract.digest import PREFIX, Folded
 from sinks.contract.feedback import NO_MARKS, Marks
@@ -26,7 +27,7 @@ _ACK_TIMEOUT_S = 10.0
 _CLOSE_S = 2.0
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="version", tag=1):
     """What is known of one incident's message.
 
     `intent`: about to be sent; `sent`: the receiver has accepted it; `unknown`: sent without a clear answer; `folded`:
@@ -51,7 +52,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     folded: Folded | None = None
     silenced: bool = False
     marks: Marks = NO_MARKS
-    version: int = 1
 
     @property
     def message(self) -> MessageRef | None:
@@ -206,5 +206,6 @@ def _read(incident: str, value: bytes) -> Entry | None:
     return entry if entry.incident == incident else None
 
 
-_decode = carried(msgspec.json.Decoder(Entry).decode)
+ENTRY_FORMAT = StoredFormat("the notification log's entry", Entry, msgspec.json)
+_decode = carried(ENTRY_FORMAT.decode)
 _encode = msgspec.json.Encoder().encode

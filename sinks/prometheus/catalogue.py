@@ -184,8 +184,13 @@ def info(name: str, value: str) -> Metric:
     return scraped(name, [((value,), 1)])
 
 
-def build_info() -> Metric:
+def running_version() -> str:
+    """The version of flinkwatch; unknown if it is not installed as a package."""
     try:
-        return info("build_info", version("flinkwatch"))
+        return version("flinkwatch")
     except PackageNotFoundError:
-        return info("build_info", "unknown")
+        return "unknown"
+
+
+def build_info() -> Metric:
+    return info("build_info", running_version())

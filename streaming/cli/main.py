@@ -26,6 +26,7 @@ _LATER = {
     "routes": "streaming.cli.routes:routes",
     "silence": "streaming.cli.silence:silence",
     "sinks": "streaming.cli.sinks:sinks",
+    "state": "streaming.cli.state:state",
     "status": "streaming.cli.incidents.status:status",
     "tune": "streaming.cli.tune:tune",
 }

@@ -31,7 +31,7 @@ def start_query(
     names = topics.incidents, topics.readings, topics.rejected
     outputs = OutputTopics(*names, limit=min(MAX_ROW_BYTES, largest_record(settings.kafka.access, names)))
     plan = read_plan(settings.streaming.checkpoint)
-    records = source(spark, settings, {**starting_offsets, **plan.offsets})
+    records = source(spark, settings, plan.starting_offsets(starting_offsets))
     limit = full_at or settings.streaming.max_offsets_per_trigger
     rows = watch(read(records, settings), outputs, plan, limit, read_files(settings.known_issues.files))
     return emit(rows, settings)

@@ -21,6 +21,7 @@ from sinks.prometheus.reading_metrics import CANARY
 from streaming.configuration.known_issues import IssueFile, in_force
 from streaming.gc_pause import gc_paused
 from streaming.job.batch_limit import is_full
+from streaming.job.checkpoint.imported_state import read_bucket
 from streaming.job.checkpoint.rebuild_plan import NO_PLAN, RebuildPlan
 from streaming.job.outlet import MAX_ROW_BYTES, Outlet, OutputRow
 from streaming.job.rows import DeadLetter, Packed, decode_packed, event_letter
@@ -75,8 +76,8 @@ class BucketProcessor(StatefulProcessor):
         """Do nothing, since no resource is held."""
 
     def _step(self, number: int, packed: list[Packed[Event]]) -> Iterator[Row]:
-        stored = self._index.get()
-        index = bucket.decode_index(stored[0]) if stored is not None else bucket.BucketIndex()
+        stored = self._stored(number)
+        index = bucket.decode_index(stored) if stored is not None else bucket.BucketIndex()
         before = bucket.encode_index(index)
         _configure(index, number, packed)
         events = [event for p in packed for event in p.events]
@@ -110,6 +111,19 @@ class BucketProcessor(StatefulProcessor):
         after = bucket.encode_index(index)
         if after != before:
             self._index.update((after,))
+
+    def _stored(self, number: int) -> bytes | None:
+        """The encoded index of the bucket. In a new checkpoint, imported state becomes the bucket's."""
+        stored = self._index.get()
+        if stored is not None:
+            return bytes(stored[0])
+        imported = read_bucket(self._plan.state, number)
+        if imported is None:
+            return None
+        for cluster, state in imported.clusters.items():
+            self._clusters.updateValue((cluster,), (state,))
+        self._index.update((imported.index,))
+        return imported.index
 
     def _rows(self, topic: str, sent: OutputRow | None) -> Iterator[Row]:
         if sent is not None:

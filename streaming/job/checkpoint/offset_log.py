@@ -32,6 +32,13 @@ def newest_batch(folder: HadoopFolder) -> PlannedBatch | None:
     return None if lines is None else PlannedBatch(max(numbers), *lines)
 
 
+def finished_batch(folder: HadoopFolder) -> PlannedBatch | None:
+    """The newest finished batch; None if there is none or its file is damaged."""
+    numbers = set(_numbers(folder, "offsets")) & set(_numbers(folder, "commits"))
+    lines = _lines(folder, f"offsets/{max(numbers)}") if numbers else None
+    return None if lines is None else PlannedBatch(max(numbers), *lines)
+
+
 def unfinished_batch(folder: HadoopFolder) -> PlannedBatch | None:
     """The batch that was planned and not finished; None if there is none or its file is damaged."""
     batch = newest_batch(folder)

@@ -23,9 +23,8 @@ from streaming.errors import UserError
 from streaming.job.checkpoint.files import local_path
 from streaming.job.checkpoint.lock import CheckpointLock
 from streaming.job.checkpoint.offsets import by_topic
-from streaming.job.checkpoint.rebuild_plan import RebuildPlan, write_plan
+from streaming.job.checkpoint.rebuild_plan import EARLIEST, RebuildPlan, write_plan
 
-_EARLIEST = -2
 _WRITE_S = 30.0
 _RECENT_MS = 3_600_000
 _LOST = "flinkwatch was rebuilt without the records with which this incident began: unknown whether it is resolved"
@@ -73,7 +72,7 @@ def rebuild(settings: Settings, since: int | None, now: int) -> RebuildResult:
         begins = {p: min(at, read.get(p, at)) for p, at in _begins(consumer, settings.kafka, since).items()}
         until = _until(consumer, read, settings.kafka, known)
         stale = end_lost(producer, settings.kafka, known, _first_time(consumer, settings.kafka, begins, since), now)
-        offsets = {settings.kafka.topics.config: {"0": _EARLIEST}, **by_topic(begins)}
+        offsets = {settings.kafka.topics.config: {"0": EARLIEST}, **by_topic(begins)}
         new = RebuildPlan(until, by_topic(read), may_change(known, stale, until), offsets)
         kept = replace(folder, new, now)
     return RebuildResult(kept, until, sorted(stale))

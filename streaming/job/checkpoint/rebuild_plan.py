@@ -1,4 +1,4 @@
-"""The file that `flinkwatch rebuild` leaves in a new checkpoint for the job that starts with it."""
+"""What `flinkwatch rebuild` and `flinkwatch state import` leave in a new checkpoint for the job that starts with it."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,8 +8,11 @@ import msgspec
 from detectors.incident import Transition
 from streaming.errors import PreflightError
 from streaming.job.checkpoint.files import local_path
+from streaming.job.checkpoint.imported_state import FOLDER
 
 FILE = "flinkwatch.rebuild.json"
+EARLIEST = -2
+"""Kafka's first offset, in the form of Spark."""
 
 
 class RebuildPlan(msgspec.Struct, frozen=True):
@@ -17,13 +20,20 @@ class RebuildPlan(msgspec.Struct, frozen=True):
 
     `until` is the time (epoch ms) that the previous job had reached, `read` the offsets to which it had read, if its
     checkpoint still had them. `known` has the number of the newest transition of each incident that may still change.
-    `offsets` are the starting offsets. Offsets are by topic and partition.
+    `offsets` are the starting offsets. Offsets are by topic and partition. `state` is the folder with imported state,
+    empty if there is none.
     """
 
     until: int = 0
     read: dict[str, dict[str, int]] = {}
     known: dict[str, int] = {}
     offsets: dict[str, dict[str, int]] = {}
+    state: str = ""
+
+    def starting_offsets(self, otherwise: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+        """Where to start: `otherwise` for other topics, and at the beginning of partitions that were added later."""
+        known = {t: {**dict.fromkeys(otherwise.get(t, {}), EARLIEST), **own} for t, own in self.offsets.items()}
+        return {**otherwise, **known}
 
     def unwritten(self, transitions: Iterable[Transition]) -> Iterator[Transition]:
         """The transitions that the previous job has not written, with numbers above those that it has written.
@@ -50,13 +60,15 @@ NO_PLAN = RebuildPlan()
 def read_plan(checkpoint: str) -> RebuildPlan:
     """The plan in a checkpoint, NO_PLAN if it has none. Raises PreflightError."""
     folder = local_path(checkpoint)
-    file = folder / FILE if folder is not None else None
-    if file is None or not file.is_file():
+    if folder is None or not (folder / FILE).is_file():
         return NO_PLAN
+    file = folder / FILE
     try:
-        return msgspec.json.decode(file.read_bytes(), type=RebuildPlan)
+        plan = msgspec.json.decode(file.read_bytes(), type=RebuildPlan)
     except (msgspec.DecodeError, OSError) as error:
         raise PreflightError(f"{file} cannot be read, run `flinkwatch rebuild` again: {error}") from error
+    state = (folder / FOLDER).resolve()
+    return msgspec.structs.replace(plan, state=str(state)) if state.is_dir() else plan
 
 
 def write_plan(folder: Path, plan: RebuildPlan) -> None:

@@ -1,5 +1,6 @@
 """State that another version wrote, or that is damaged: refused as a whole, or lost for one detector alone."""
 
+import zlib
 from typing import Any
 
 import msgspec
@@ -27,13 +28,13 @@ MIDDLE = len(STREAM) * 6 // 10
 @pytest.mark.parametrize("version", [0, STATE_VERSION - 1, STATE_VERSION + 1])
 def test_the_state_of_a_cluster_of_an_older_or_a_newer_version_is_refused(version: int) -> None:
     with pytest.raises(StateVersionError, match=f"version {version}, .* version {STATE_VERSION}"):
-        decode_state(encode_state(ClusterState(version=version)))
+        decode_state(zlib.compress(msgspec.msgpack.encode({"version": version})))
 
 
 @pytest.mark.parametrize("version", [0, INDEX_VERSION + 1])
 def test_the_index_of_a_bucket_of_an_older_or_a_newer_version_is_refused(version: int) -> None:
     with pytest.raises(StateVersionError, match=f"version {version}, .* version {INDEX_VERSION}"):
-        decode_index(encode_index(BucketIndex(version=version)))
+        decode_index(msgspec.msgpack.encode({"version": version}))
 
 
 def test_damaged_bytes_are_refused_and_never_taken_for_another_state() -> None:
