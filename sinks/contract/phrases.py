@@ -10,6 +10,7 @@ from detectors.incidents.recurrence import humanize_recurrence
 from detectors.incidents.shared_resources import clusters_of
 from detectors.values.durations import humanize
 from sinks.contract.digest import Summary
+from sinks.contract.feedback import Mark, Marks
 from sinks.contract.wording import (
     SEVERITY_MARKS,
     SEVERITY_WORDS,
@@ -184,6 +185,12 @@ def recurrence(transition: Transition) -> str:
 def adjustments(transition: Transition) -> list[tuple[int, str, str]]:
     """What was changed in Flink since the incident began: event time, words, and what became of the incident."""
     return [(one.at, in_words(one), with_words(one.effect)) for one in transition.adjustments]
+
+
+def answers(marks: Marks) -> list[tuple[str, Mark]]:
+    """What people have answered, in words, and who did."""
+    found = (("Acknowledged by", marks.acknowledged), ("Marked as not an incident by", marks.not_an_incident))
+    return [(words, mark) for words, mark in found if mark is not None]
 
 
 def adjustment_lines(transition: Transition) -> list[str]:

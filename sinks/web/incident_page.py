@@ -56,7 +56,7 @@ def render_incident(transitions: Sequence[Transition], context: PageContext = NO
         state=phrases.state(last),
         tone=phrases.tone(last),
         severity=_severity(transitions),
-        notices=[words for words in (silence_words(last), late_words(last)) if words],
+        notices=[words for words in (silence_words(last), late_words(last), *_answers(last, context)) if words],
         places=phrases.places(last),
         times=[row for row in phrases.times(last) if row[0] != "Cause"],
         status=_status(last),
@@ -68,7 +68,7 @@ def render_incident(transitions: Sequence[Transition], context: PageContext = NO
         restore=phrases.restore_words(last),
         flink_ui=flink_ui_url(context.flink_ui_url, last),
         trees=cause_tree(findings),
-        rows=timeline(transitions, context.notifications),
+        rows=timeline(transitions, context.notifications, context.marks),
         hidden=len(transitions) - len(shown_transitions(transitions)),
         missing=last.seq - len(transitions),
         findings=_findings(findings, transitions, context),
@@ -87,6 +87,10 @@ def render_incident(transitions: Sequence[Transition], context: PageContext = NO
         state_of=phrases.state,
         tone_of=phrases.tone,
     )
+
+
+def _answers(last: Transition, context: PageContext) -> list[str]:
+    return [f"{words} {m.by} at {clock_time(m.at, last.at)} UTC." for words, m in phrases.answers(context.marks)]
 
 
 def _severity(transitions: Sequence[Transition]) -> str:

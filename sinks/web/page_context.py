@@ -7,6 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from detectors.incident import Evidence, Transition
+from sinks.contract.feedback import NO_MARKS, Marks
 
 _MOST_EARLIER = 20
 _NAME = re.compile(r"[\w.~-]{1,200}")
@@ -48,6 +49,7 @@ class ThresholdInForce(msgspec.Struct, frozen=True):
 class PageContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a page shows in addition to transitions.
 
+    marks             what people have answered to its message
     files             topics of evidence that are names of log files, in which an offset is the number of a line
     incident_address  address of another incident's page with {incident} in it; empty: there is none
     flink_ui_url      as in the settings; empty: no link to Flink's web UI
@@ -57,6 +59,7 @@ class PageContext(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     earlier: Sequence[EarlierIncident] = ()
+    marks: Marks = NO_MARKS
     notifications: Sequence[SentNotification] = ()
     thresholds: Sequence[ThresholdInForce] = ()
     files: frozenset[str] = frozenset()

@@ -9,6 +9,7 @@ from detectors.incident import Finding, Transition
 from detectors.incidents.transitions import identity
 from detectors.values.durations import humanize
 from sinks.contract import phrases
+from sinks.contract.feedback import NO_MARKS, Marks
 from sinks.contract.one_line import shortened
 from sinks.contract.wording import clock_time, kind_words, with_words
 from sinks.web.cause_tree import in_order
@@ -41,12 +42,12 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class TimelineRow(msgspec.Struct, frozen=True):
-    """One line: a symptom that began or ended, a change of Flink's settings, a report (with its step) or a
-    notification. `at` is epoch ms.
+    """One line: a symptom that began or ended, a change of Flink's settings, a report (with its step), a notification
+    or a person's answer. `at` is epoch ms.
     """
 
     at: int
-    what: Literal["symptom", "adjustment", "report", "notification"]
+    what: Literal["symptom", "adjustment", "report", "notification", "answer"]
     clock: str
     words: str
     detail: str = ""
@@ -60,7 +61,9 @@ def shown_transitions(transitions: Sequence[Transition]) -> list[Transition]:
     return [*transitions[:FIRST_SHOWN], *transitions[-LAST_SHOWN:]]
 
 
-def timeline(transitions: Sequence[Transition], notifications: Sequence[SentNotification] = ()) -> list[TimelineRow]:
+def timeline(
+    transitions: Sequence[Transition], notifications: Sequence[SentNotification] = (), marks: Marks = NO_MARKS
+) -> list[TimelineRow]:
     """The rows of an incident's transitions, which are oldest first."""
     day = transitions[-1].at
     rows = [
@@ -68,8 +71,9 @@ def timeline(transitions: Sequence[Transition], notifications: Sequence[SentNoti
         *_adjusted(transitions[-1], day),
         *(_reported(step, day) for step in steps(shown_transitions(transitions))),
         *(_sent(one, day) for one in notifications),
+        *(TimelineRow(m.at, "answer", clock_time(m.at, day), f"{words} {m.by}") for words, m in phrases.answers(marks)),
     ]
-    order = {"symptom": 0, "adjustment": 1, "report": 2, "notification": 3}
+    order = {"symptom": 0, "adjustment": 1, "report": 2, "notification": 3, "answer": 4}
     return sorted(rows, key=lambda row: (row.at, order[row.what]))
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from detectors.incident import KnownIssue, Severity, Transition
 from detectors.settings.live import Origin
+from sinks.contract.feedback import Marks
 from sinks.web.page_context import ThresholdInForce
 
 State = Literal["open", "stale", "resolved"]
@@ -77,8 +78,9 @@ class LoggedNotification(msgspec.Struct, frozen=True, kw_only=True):
 class IncidentDocument(msgspec.Struct, frozen=True, kw_only=True):
     """An incident with its transitions, newest first. `complete`: all from its first to its newest one are kept.
 
-    `earlier` are former incidents with the same cause on the same job and cluster, newest first. `thresholds` are the
-    settings of the detectors that found something, empty if the configuration has changed since the newest transition.
+    `marks` are what people have answered to its message, `earlier` are former incidents with the same cause on the same
+    job and cluster, newest first. `thresholds` are the settings of the detectors that found something, empty if the
+    configuration has changed since the newest transition.
     """
 
     problem: str | None
@@ -87,6 +89,7 @@ class IncidentDocument(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     transitions: list[Transition]
     notifications: list[LoggedNotification]
+    marks: Marks
     earlier: list[IncidentSummary]
     thresholds: list[ThresholdInForce]
     next: str | None

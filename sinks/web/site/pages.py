@@ -90,6 +90,7 @@ def incident(document: IncidentDocument, asked: PageRequest) -> str:
         notifications=[
             SentNotification(one.receiver, one.at, one.seq, one.state, one.reason) for one in document.notifications
         ],
+        marks=document.marks,
         thresholds=document.thresholds,
         incident_address=f"{asked.prefix}/incidents/{{incident}}",
         runbook_base_url=asked.runbook_base_url,

@@ -57,6 +57,7 @@ def incident(sources: Sources, name: str, query: SiteQuery, path: str) -> Incide
             total=len(kept),
             transitions=transitions,
             notifications=lookup.notifications(db, name),
+            marks=sources.collector.feedback.marks(name),
             earlier=lookup.earlier(db, found),
             thresholds=sources.settings.thresholds(transitions[0]) if transitions else [],
             next=query.next(path, len(kept)),

@@ -7,7 +7,7 @@ from detectors.incident import Transition
 from detectors.values.durations import humanize
 from sinks.contract.action_request import UNTIL_RESOLVED
 from sinks.contract.feedback import Mark, Marks
-from sinks.contract.phrases import title
+from sinks.contract.phrases import answers, title
 from sinks.contract.wording import clock_time
 from sinks.integrations.slack.message.blocks import Block, Message, mrkdwn, plain_object
 from sinks.integrations.slack.message.escape import prose
@@ -31,11 +31,7 @@ _VALUE_LIMIT = 100
 
 def action_blocks(transition: Transition, marks: Marks) -> list[Block]:
     """Who has answered, and while the incident is open, the buttons."""
-    lines = [
-        _line("✔ Acknowledged by", marks.acknowledged, transition.at),
-        _line("✘ Marked as not an incident by", marks.not_an_incident, transition.at),
-    ]
-    shown = [mrkdwn(line) for line in lines if line]
+    shown = [mrkdwn(_line(words, mark, transition.at)) for words, mark in answers(marks)]
     blocks: list[Block] = [{"type": "context", "elements": shown}] if shown else []
     if transition.transition != "resolved" and len(transition.incident) <= _VALUE_LIMIT:
         blocks.append({"type": "actions", "block_id": "flinkwatch", "elements": _buttons(transition, marks)})
@@ -49,8 +45,9 @@ def render_reminder(transition: Transition, remind_after: int, mention: Iterable
     return Message(f"{mentions} {prose(text, _LINE_LIMIT)}".strip(), [])
 
 
-def _line(words: str, mark: Mark | None, now: int) -> str:
-    return "" if mark is None else f"{words} {prose(mark.by, _NAME_LIMIT)} at {clock_time(mark.at, now)} UTC"
+def _line(words: str, mark: Mark, now: int) -> str:
+    sign = "✔" if words.startswith("Acknowledged") else "✘"
+    return f"{sign} {words} {prose(mark.by, _NAME_LIMIT)} at {clock_time(mark.at, now)} UTC"
 
 
 def _buttons(transition: Transition, marks: Marks) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+from sinks.contract.feedback import Mark, Marks
 from sinks.web.page_context import SentNotification
 from sinks.web.timeline import timeline
 from tests.unit.sinks.samples import OPENED_AT, adjustment, make_transition, overdue_finding
@@ -33,6 +34,12 @@ def test_a_change_in_flink_has_a_row_at_its_own_time() -> None:
     rows = [(row.clock, row.what, row.words, row.detail) for row in timeline(found)]
     what = "Changed in Flink: execution.checkpointing.timeout 10 min → 20 min"
     assert ("14:13:00", "adjustment", what, "x") in rows
+
+
+def test_what_people_have_answered_has_a_row_with_their_name() -> None:
+    marks = Marks(acknowledged=Mark("ann", OPENED_AT + 60_000), not_an_incident=Mark("bob", OPENED_AT + 120_000))
+    rows = [(row.clock, row.words) for row in timeline([make_transition()], marks=marks) if row.what == "answer"]
+    assert rows == [("14:04:00", "Acknowledged by ann"), ("14:05:00", "Marked as not an incident by bob")]
 
 
 def test_an_end_that_a_change_reports_is_not_repeated() -> None:

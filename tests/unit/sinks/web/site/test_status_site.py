@@ -15,6 +15,7 @@ from detectors.incident import Silenced
 from detectors.incidents.known_issues import IssueCatalogue, IssueEntry
 from detectors.incidents.silences import Silence
 from detectors.settings.live import SILENCE_KEY, LiveSettings, publish_silence
+from sinks.contract.feedback import Feedback
 from sinks.web.site.documents import ALL
 from sinks.web.site.status_site import API, SITE_PATHS
 from sinks.web.templating import content_security_policy
@@ -107,6 +108,14 @@ def test_an_incident_has_its_transitions_newest_first_and_who_was_notified(fille
     page = filled.html("/incidents/i")
     assert "pagerduty" in page
     assert 'href="/incidents/earlier"' in page
+
+
+def test_an_incident_shows_who_has_acknowledged_it(filled: FilledSite) -> None:
+    filled.add_incident("i")
+    answer = Feedback(incident="i", answer="acknowledged", person="<ann>", user="U1", at=OPENED_AT + 60_000)
+    filled.collector.feedback.add(answer)
+    assert filled.json("/incidents/i")["marks"]["acknowledged"] == {"by": "<ann>", "at": OPENED_AT + 60_000}
+    assert "Acknowledged by &lt;ann&gt; at 14:04:00 UTC." in filled.html("/incidents/i")
 
 
 def test_after_compaction_an_incident_is_shown_as_incomplete(filled: FilledSite) -> None:
