@@ -47,7 +47,7 @@ if [ -n "${FLUENT_BIT_SOURCE:-}" ] && [ ! -e "$out/fluent-bit" ]; then
     mkdir -p "$out/fluent-bit-build"
     cd "$out/fluent-bit-build"
     cmake -DFLB_MINIMAL=On -DFLB_IN_TAIL=On -DFLB_OUT_KAFKA=On -DFLB_FILTER_KUBERNETES=On -DFLB_FILTER_RECORD_MODIFIER=On \
-        -DFLB_CONFIG_YAML=On -DFLB_PARSER=On -DFLB_TLS=On -DFLB_SQLDB=Off -DFLB_LUAJIT=Off -DFLB_EXAMPLES=Off -DFLB_WASM=Off \
+        -DFLB_CONFIG_YAML=On -DFLB_PARSER=On -DFLB_TLS=On -DFLB_LUAJIT=Off -DFLB_EXAMPLES=Off -DFLB_WASM=Off \
         -DFLB_BACKTRACE=Off -DFLB_JEMALLOC=Off -DFLB_KAFKA=On -DFLB_UNICODE_ENCODER=Off -DCMAKE_BUILD_TYPE=Release \
         "$FLUENT_BIT_SOURCE"
     make -j2

@@ -280,7 +280,7 @@ def test_a_transition_of_an_older_version_has_no_changes() -> None:
 def test_state_of_an_older_version_is_read_and_new_state_survives_its_bytes() -> None:
     incident = Incident("i", 0, [finding()])
     incident.follow_up.change(TIMEOUT, RECORD, 5, 0, "FLINK-1")
-    state = ClusterState(incidents=[incident], ended=[Incident("e", 0, [finding()])])
+    state = ClusterState(incidents=[incident], followed=[Incident("e", 0, [finding()])])
     assert decode_state(encode_state(state)) == state
     old = {k: v for k, v in msgspec.to_builtins(incident).items() if k != "follow_up"}
     assert msgspec.convert(old, Incident).follow_up == FollowUp(restarted=LONG_AGO)
