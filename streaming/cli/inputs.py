@@ -30,7 +30,7 @@ _SHOWN = 8
 Row = tuple[str, str]
 
 
-@click.command()
+@click.command(short_help="Show what arrives from each cluster, and what is missing.")
 @config_option
 @cluster_option
 @click.option(

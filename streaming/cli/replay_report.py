@@ -130,8 +130,8 @@ def print_incidents(
     live: bool = False,
 ) -> None:
     for t in incidents:
-        style = _STYLES["resolved"] if t.transition == "resolved" else _STYLES[t.severity]
-        title = Text(f"{t.severity.upper()}: {kind_words(t.cause)}", style)
+        state = "resolved" if t.transition == "resolved" else t.severity
+        title = Text(f"{state.upper()}: {kind_words(t.cause)}", _STYLES[state])
         about = f" · job {t.job_name or t.job_id}" if t.job_name or t.job_id else ""
         title = title.append(f"{about} · cluster {t.cluster}", "default")
         print_fields(title, list(rows(t, clock, files, links(t), live=live)))

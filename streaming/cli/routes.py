@@ -24,7 +24,7 @@ class RoutedTo(msgspec.Struct, frozen=True):
     until: int | None
 
 
-@click.command()
+@click.command(short_help="Show which receivers would be notified.")
 @click.option("--for", "place", required=True, metavar="CLUSTER[/JOB]", help="Cluster, or cluster and job.")
 @click.option("--severity", type=click.Choice(SEVERITIES), default="critical", show_default=True)
 @click.option(

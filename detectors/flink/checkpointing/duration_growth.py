@@ -47,6 +47,8 @@ def grown_by_trend(found: Rise, usual: float, limits: Limits, horizon: int, soon
     reached = {what: c for what, level in limits.items() if (c := found.reaches_within(level, horizon))}
     what, ahead = next(iter(reached.items()), ("", None))
     until = [f"{w} of {humanize(limits[w])} in about {roughly(c.at - found.now)}" for w, c in reached.items()]
+    # A curve that no longer fits may be above every value that was seen.
+    shown = min(found.level, max(point.value for point in found.points))
     per_hour = 0 if found.fit.exponential else found.fit.line.slope * _HOUR_MS
     pace = f" and grows by {humanize(per_hour)} per hour" if per_hour > 0 else ", and growth is accelerating"
     return Growth(
@@ -54,7 +56,7 @@ def grown_by_trend(found: Rise, usual: float, limits: Limits, horizon: int, soon
         found.level,
         found.since(_FIRST_SYMPTOM),
         found.scale,
-        f"checkpoint duration rose from {humanize(usual)} to {humanize(found.level)}{pace}; "
+        f"checkpoint duration rose from {humanize(usual)} to {humanize(shown)}{pace}; "
         + (f"it reaches {' and '.join(reversed(until))}; " if until else "")
         + _state_size(found.points),
         ahead is not None and ahead.at - found.now < soon and what == TIMEOUT,

@@ -253,10 +253,11 @@ class Backpressure(UntilJobEnds):
         place = f" on {open_one.tm or open_one.host}" if open_one.tm or open_one.host else ""
         summary = f"{open_one.task} is slower than its input: {open_one.measured}{place}"
         if open_one.slows_checkpoints:
-            last = f" (the last one {humanize(checkpoints.points[-1][1])})" if checkpoints.points else ""
+            longest = max((took for _, took in checkpoints.points), default=0)
+            up_to = f" (up to {humanize(longest)})" if longest else ""
             summary += (
                 f"; checkpoint barriers wait behind data: {len(checkpoints.slow) or 'several'} checkpoints in a row "
-                f"took far longer than the usual {humanize(checkpoints.median())}{last}"
+                f"took far longer than the usual {humanize(checkpoints.median())}{up_to}"
             )
             series = Series(
                 "checkpoint duration",

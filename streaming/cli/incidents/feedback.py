@@ -14,7 +14,7 @@ from streaming.terminal import UTC_CLOCK, echo, echo_json
 _WORDS = {"acknowledged": "acknowledged", "not_an_incident": "not an incident"}
 
 
-@click.command()
+@click.command(short_help="Print what people answered to messages.")
 @config_option
 @click.option("--kind", default="", help="Print only answers to incidents of this kind, such as restart_loop.")
 @json_option

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _INCIDENT = re.compile(r"[0-9a-f]{6,64}")
 
 
-@click.command()
+@click.command(short_help="Write the page of an incident as one HTML file.")
 @click.argument("sources", nargs=-1, required=True, metavar="FILES...|INCIDENT")
 @config_option
 @click.option(
