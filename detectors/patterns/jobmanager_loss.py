@@ -72,6 +72,12 @@ class JobManagerLoss(msgspec.Struct, array_like=True):
         peers = [w for w in known.witnesses.values() if w.address and w.address == self.address and not w.marks]
         return len(self.tms) == 1 and (bool(peers) or (unknown and not self.refused))
 
+    def shown_at(self, known: JobManagers, topology: Topology, alone_for: int) -> int:
+        """The clock at which a JobManager that is not lost would have shown itself; 0 if nothing is waited for."""
+        if self.alone(known, topology):
+            return self.at - max(0, self.left - self.since) + known.silent_for(self.source, alone_for)
+        return 0 if self.refused or self.fatal else known.next_scrape(self.source)
+
     def doubt(self, topology: Topology) -> bool:
         """Drop TaskManagers that are sick themselves. Returns whether nothing else shows the loss."""
         before, self.tms = self.tms, [s for s in self.tms if topology.witnesses.believed(s, self.left)]

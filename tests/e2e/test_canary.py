@@ -15,7 +15,7 @@ from streaming.configuration.settings import Settings
 from streaming.job.deliver import new_delivery
 from tests.e2e.harness import Installation
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 CANARY_S = 2
 

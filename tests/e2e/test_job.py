@@ -102,6 +102,7 @@ def test_a_missing_topic_is_named_in_one_line(installation: Make) -> None:
     assert f"Kafka has no topic {here.logs}, {here.metrics}" in here.job.log_tail(1)
 
 
+@pytest.mark.slow
 def test_other_buckets_than_the_checkpoint_has_are_refused(installation: Make) -> None:
     """State is kept by bucket: another number would look for it where it is not."""
     here = installation()
@@ -116,6 +117,7 @@ def test_other_buckets_than_the_checkpoint_has_are_refused(installation: Make) -
     assert "buckets is now 3, was 2 at the first start" in other.job.log_tail(1)
 
 
+@pytest.mark.slow
 def test_a_failed_query_ends_the_process_with_its_cause_in_one_line(installation: Make) -> None:
     """The injected fault: a state store that does not exist."""
     here = installation(spark={"spark.sql.streaming.stateStore.providerClass": "no.such.Provider"})

@@ -1,6 +1,7 @@
 """Kill -9 of the deliverer (F1): nothing is lost, order holds, a message is doubled only where Slack cannot be asked.
 
-50 runs a point with `bin/test --all`, 2 without; chains of kills run side by side, each with a seed of its own.
+50 runs at each point with `bin/test --all`; 2 at the most telling one without. Chains of kills run side by side, each
+with a seed of its own.
 """
 
 from collections.abc import Iterator
@@ -28,7 +29,12 @@ UNKNOWN = ("after the send", "after the answer")
 """Points at which the message is posted and the notification log does not have it."""
 
 SIDE_BY_SIDE = 5
-RUNS = [pytest.param(2, id="2"), pytest.param(50, id="50", marks=pytest.mark.slow)]
+
+
+def sweep(points: tuple[str, ...], quick: str) -> Any:
+    """Many kills at each point are slow tests, two at the point `quick` a fast one."""
+    slow = [pytest.param(point, 50, marks=pytest.mark.slow) for point in points]
+    return pytest.mark.parametrize(("point", "runs"), [pytest.param(quick, 2), *slow])
 
 
 def run_chains(bootstrap: str, folder: Path, point: str, runs: int, **settings: Any) -> list[Chain]:
@@ -56,8 +62,7 @@ def chain(bootstrap: str, folder: Path, seed: int, **settings: Any) -> Iterator[
         made.close()
 
 
-@pytest.mark.parametrize("runs", RUNS)
-@pytest.mark.parametrize("point", POINTS)
+@sweep(POINTS, "during a rebalance")
 def test_f1_kill_9_loses_nothing_keeps_order_and_doubles_nothing(
     broker: Any, tmp_path: Path, point: str, runs: int
 ) -> None:
@@ -69,8 +74,7 @@ def test_f1_kill_9_loses_nothing_keeps_order_and_doubles_nothing(
         assert (verdict.lost, verdict.out_of_order, dict(verdict.doubled)) == ([], [], {}), f"seed {one.seed}"
 
 
-@pytest.mark.parametrize("runs", RUNS)
-@pytest.mark.parametrize("point", ["after the intent", "after the send"])
+@sweep(("after the intent", "after the send"), "after the intent")
 def test_f1_under_silences_that_come_and_go_nothing_is_notified_again_and_nothing_is_lost(
     broker: Any, tmp_path: Path, point: str, runs: int
 ) -> None:
@@ -82,8 +86,7 @@ def test_f1_under_silences_that_come_and_go_nothing_is_notified_again_and_nothin
     assert any(one.was_silent() for one in chains), "no incident was silenced from its first to its last change"
 
 
-@pytest.mark.parametrize("runs", RUNS)
-@pytest.mark.parametrize("point", UNKNOWN)
+@sweep(UNKNOWN, "after the send")
 def test_f1_without_the_right_to_look_up_each_kill_doubles_one_message_at_most(
     broker: Any, tmp_path: Path, point: str, runs: int
 ) -> None:

@@ -27,9 +27,7 @@ from detectors.incident import Evidence, Finding
 from detectors.values.bounded import append_new, put_bounded
 from detectors.values.durations import LONG_AGO, Duration, humanize
 
-_MAX_CLIENTS = 200
-_MAX_BROKERS = 50
-_MAX_RECORDS, _MAX_NAMED = 5, 10
+_MAX_CLIENTS, _MAX_BROKERS, _MAX_RECORDS, _MAX_NAMED = 200, 50, 5, 10
 _MAX_DELIVERY_MS = 3_600_000
 # A connection whose broker has just gone may still count.
 _SETTLED_MS = 10_000

@@ -47,8 +47,7 @@ class JobmanagerLost(Detector):
         """Settings of the detector `jobmanager_lost`."""
 
         confirmation_delay: Duration = threshold(
-            2_000,
-            "Time to wait for the reason of the loss, or for a later line that shows an orderly end or a fatal error.",
+            2_000, "Time to wait for the reason of the loss, or for a line that shows an orderly end or a fatal error."
         )
         within: Duration = threshold(
             180_000, "Time within which two signs that a TaskManager lost the JobManager belong together."
@@ -59,9 +58,7 @@ class JobmanagerLost(Detector):
             "trusted. Usually it is the TaskManager that froze.",
         )
         back_within: Duration = threshold(
-            60_000,
-            "Time after a new JobManager leads by which its jobs must run. Jobs that do not are reported as not "
-            "recovered.",
+            60_000, "Time after a new JobManager leads by which its jobs must run; others are not recovered."
         )
         orderly_for: Duration = threshold(
             600_000,
@@ -127,8 +124,7 @@ class JobmanagerLost(Detector):
         known.died(source, view.time)
         loss = self._proof(view, source, known.address(source), "it stopped with a fatal error")
         if loss is not None and not loss.fatal:
-            loss.fatal = True
-            loss.host = loss.host or view.event.host
+            loss.fatal, loss.host = True, loss.host or view.event.host
 
     @on(Failure)
     def explained(self, view: _View, fact: Failure) -> None:
@@ -157,10 +153,7 @@ class JobmanagerLost(Detector):
 
     @on(facts.ClusterEnding)
     def cluster_ending(self, view: _View, end: facts.ClusterEnding | facts.ProcessSignalled) -> None:
-        """After a fatal error the end of a cluster only looks orderly, and proves that the JobManager stops.
-
-        The line of the error may come a second after that of the end, so an end without a signal before it waits.
-        """
+        """After a fatal error the end of a cluster only looks orderly. The error's line may come a second later."""
         if end.how != "orderly":
             self.fatal(view, end)
             return
@@ -239,12 +232,11 @@ class JobmanagerLost(Detector):
                 continue
             if loss.ending and not loss.fatal:
                 self._drop(view, loss, _ORDERLY)
-                continue
-            if not loss.reported and loss.disproved(view.state.known, view.topology.timeouts.heartbeat):
+            elif not loss.reported and loss.disproved(view.state.known, view.topology.timeouts.heartbeat):
                 del view.state.losses[loss.subject]
-                continue
-            loss.reported, loss.without = True, loss.reported
-            view.report(self._finding(view, loss))
+            else:
+                loss.reported, loss.without = True, loss.reported
+                view.report(self._finding(view, loss))
 
     def next_deadline(self, view: _View) -> int | None:
         """When the first loss is confirmed, or a job should have come back."""
@@ -256,12 +248,8 @@ class JobmanagerLost(Detector):
             return loss.ending + self.config.confirmation_delay
         if loss.reported:
             return loss.led + self.config.back_within if loss.led and not loss.without else 0
-        known, until = view.state.known, 0
-        if loss.alone(known, view.topology):
-            until = loss.at - max(0, loss.left - loss.since) + known.silent_for(loss.source, self.config.alone_for)
-        elif not loss.refused and not loss.fatal:
-            until = known.next_scrape(loss.source)
-        return max(loss.at + self.config.confirmation_delay, until)
+        shown = loss.shown_at(view.state.known, view.topology, self.config.alone_for)
+        return max(loss.at + self.config.confirmation_delay, shown)
 
     def _seen(self, view: _View) -> JobManagerProcess:
         """The JobManager that wrote this line. Lines of the time of its loss disprove it even if they come later."""
