@@ -91,6 +91,7 @@ def through_spark(sections: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], 
     return dict(map(json.loads, done.stdout.splitlines())), done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_spark_reads_and_writes(secured: Secured, topic: str) -> None:
     """From the very same sections; and a wrong password is one line that does not hold it."""
     wrong = {"sasl_password_file": str(secured.folder / "wrong-password")}

@@ -127,7 +127,7 @@ def test_what_to_do_ends_with_the_checkpoint_to_restore_from_and_flink_s_ui() ->
 
 def test_a_resolved_incident_asks_for_nothing_now() -> None:
     page = Page(render_incident(chain())).text
-    assert "Nothing: it is resolved." in page
+    assert "Nothing now: it is resolved." in page
     assert "Resolved because: checkpoint 4713 completed in 9.8 s" in page
     assert "What happens next" not in page.split("Timeline")[0]
 
