@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from detectors.diagnosis.known_cluster import KnownCluster
+from detectors.flink.checkpointing.checkpoints import DEFAULT_TIMEOUT_MS
 from detectors.flink.flink_settings import CHECKPOINT_TIMEOUT
 from detectors.values.durations import humanize
 from detectors.values.sizes import si
@@ -19,7 +20,6 @@ _BUSY_GC = 0.1
 _INTERVAL = "execution.checkpointing.interval"
 _TOLERABLE = "execution.checkpointing.tolerable-failed-checkpoints"
 _RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
-_DEFAULT_TIMEOUT_MS = 600_000
 _ROOM = 2
 _BACKENDS = ("state.backend.type", "state.backend")
 _ON_HEAP = frozenset({"hashmap", "filesystem", "jobmanager"})
@@ -65,7 +65,7 @@ def _pauses(cluster: KnownCluster) -> str:
 
 def _short_timeout(cluster: KnownCluster) -> str:
     job, usual = cluster.longest()
-    timeout = cluster.duration(CHECKPOINT_TIMEOUT) or _DEFAULT_TIMEOUT_MS
+    timeout = cluster.duration(CHECKPOINT_TIMEOUT) or DEFAULT_TIMEOUT_MS
     if usual * _ROOM <= timeout:
         return ""
     return f"checkpoints of {job} usually take {humanize(usual)}, {CHECKPOINT_TIMEOUT} is {humanize(timeout)}"
@@ -81,7 +81,7 @@ def _short_interval(cluster: KnownCluster) -> str:
 
 def _timeout_below_interval(cluster: KnownCluster) -> str:
     timeout, interval = cluster.duration(CHECKPOINT_TIMEOUT), cluster.duration(_INTERVAL)
-    if not timeout or not interval or timeout >= interval or timeout >= _DEFAULT_TIMEOUT_MS:
+    if not timeout or not interval or timeout >= interval or timeout >= DEFAULT_TIMEOUT_MS:
         return ""
     return f"{CHECKPOINT_TIMEOUT} is {humanize(timeout)}, {_INTERVAL} is {humanize(interval)}"
 

@@ -89,20 +89,3 @@ def summarise(storm: int, incidents: Iterable[tuple[str, Folded]], *, silenced: 
 def _badness(named: tuple[str, Folded]) -> tuple[int, int, str]:
     name, one = named
     return -SEVERITIES.index(one.severity), one.since, name
-
-
-def digest_transition(storm: int, seq: int, at: int) -> Transition:
-    """The transition under which a digest passes through outbox and notification log, as an incident does."""
-    return Transition(
-        incident=f"{PREFIX}{storm}",
-        seq=seq,
-        transition="updated",
-        at=at,
-        cluster="",
-        cause="storm",
-        severity="critical",
-        summary="",
-        findings=[],
-        evidence=[],
-        opened_at=storm,
-    )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from detectors.values.durations import humanize
-from sinks.contract.overview import Overview, ScheduledOverview
+from sinks.contract.overview import Overview, OverviewRow, ScheduledOverview
 from sinks.contract.wording import SEVERITY_WORDS, moment
 
 _TUNE = (
@@ -40,6 +40,11 @@ def remarks(scheduled: ScheduledOverview) -> Iterator[str]:
 
 def closing(found: Overview) -> Iterator[str]:
     """The sentences after the lists."""
+    if found.feedback.not_an_incident:
+        yield _TUNE
+    median, count = found.feedback.median_ms, found.feedback.acknowledged
+    if median is not None:
+        yield f"{count:,} of {found.opened:,} acknowledged, the median after {humanize(median)}."
     if found.upgrade is not None:
         yield (
             f"{found.upgrade.avoided:,} of {found.opened:,} would not have happened on Flink {found.upgrade.version}, "
@@ -47,14 +52,7 @@ def closing(found: Overview) -> Iterator[str]:
         )
 
 
-def acknowledged(found: Overview) -> str:
-    """How many people have acknowledged, and how fast; empty if no one has."""
-    median, count = found.feedback.median_ms, found.feedback.acknowledged
-    if median is None:
-        return ""
-    return f"{count:,} of {found.opened:,} acknowledged, the median after {humanize(median)}."
-
-
-def what_to_run(found: Overview) -> str:
-    """What to do about incidents that people marked as not an incident; empty if there are none."""
-    return _TUNE if found.feedback.not_an_incident else ""
+def open_for(row: OverviewRow, until: int) -> str:
+    """For how long an incident has been open at `until` (epoch ms), and until when it is silenced."""
+    silenced = f", silenced until {moment(row.silence.until)}" if row.silence is not None else ""
+    return f"open for {humanize(max(until - row.opened, 0))}{silenced}"

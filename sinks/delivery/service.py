@@ -45,7 +45,6 @@ DRAIN_S = 10.0
 """How long `stop` continues to send what is due."""
 
 _JOIN_S = DRAIN_S + 20.0
-_NO_ISSUES = IssueCatalogue()
 _RESTART_FIRST_S, _RESTART_MAX_S = 1.0, 30.0
 # A thread that has run this long counts as healthy again.
 _HEALTHY_AFTER_S = 60.0

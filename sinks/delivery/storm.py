@@ -12,7 +12,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from detectors.incident import Transition
-from sinks.contract.digest import PREFIX, Folded, Summary, digest_transition, folded, summarise
+from sinks.contract.digest import PREFIX, Folded, Summary, folded, summarise
+from sinks.contract.placeholder import placeholder
 from sinks.delivery.attempt import NO_OFFSET
 from sinks.delivery.notification_log import Entry, NotificationLog
 from sinks.delivery.outbox import Clocks, Outbox
@@ -131,7 +132,7 @@ class Storms:
         due = self._clocks.monotonic() + (0.0 if entry is None else _EDIT_EVERY_S)
         method: Method = "edit" if entry is not None and entry.ts else "post"
         now_ms = self._clocks.now_ms()
-        transition = digest_transition(storm, seq, now_ms)
+        transition = placeholder(f"{PREFIX}{storm}", seq, now_ms, "storm", storm)
         queued = self._outbox.put(transition, partition, NO_OFFSET, due, at=now_ms, method=method)
         queued.summary = partial(self.summary, storm)
 

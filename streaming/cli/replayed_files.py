@@ -89,9 +89,7 @@ def follow_files(
     samples = None
     if server is not None:
         server = server.until_now()
-        samples = FollowedSamples(
-            server.samples(), server.end or now_ms(), lambda text: echo(f"flinkwatch: {text}", error=True)
-        )
+        samples = FollowedSamples(server.samples(), server.end or now_ms(), _warn)
     inputs, reader = _opened(paths, settings, time_zone, _show_nothing, server)
     followed = FollowedInputs(inputs, stop, stdin=stdin, samples=samples)
     return _replayed(inputs, settings, _read(inputs, followed.arrivals(), reader, settings, _show_nothing), live=True)

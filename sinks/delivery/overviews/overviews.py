@@ -8,9 +8,9 @@ from concurrent.futures import Future
 
 import structlog
 
-from detectors.incident import Transition
 from sinks.contract.overview import PREFIX, Overview, ScheduledOverview
 from sinks.contract.overview_schedule import OverviewSchedule
+from sinks.contract.placeholder import placeholder
 from sinks.contract.receiver import Receiver
 from sinks.delivery.attempt import NO_OFFSET
 from sinks.delivery.notification_log import Entry, NotificationLog
@@ -97,7 +97,8 @@ class Overviews:
 
     def _queue(self, name: str, content: ScheduledOverview) -> None:
         now_ms = self._clocks.now_ms()
-        transition = _transition(name, content.found.until)
+        until = content.found.until
+        transition = placeholder(name, 1, until, "overview", until)
         queued = self._outbox.put(transition, _PARTITION, NO_OFFSET, self._clocks.monotonic(), at=now_ms)
         queued.summary = lambda: content
 
@@ -126,20 +127,3 @@ class Overviews:
         entry = Entry(incident=name, seq=1, state="sent", at=self._clocks.now_ms())
         if not self._log.try_set(_PARTITION, name, entry):
             self._log.remember(_PARTITION, name, None)
-
-
-def _transition(name: str, until: int) -> Transition:
-    """The transition under which an overview passes through outbox and log, as an incident does."""
-    return Transition(
-        incident=name,
-        seq=1,
-        transition="updated",
-        at=until,
-        cluster="",
-        cause="overview",
-        severity="critical",
-        summary="",
-        findings=[],
-        evidence=[],
-        opened_at=until,
-    )

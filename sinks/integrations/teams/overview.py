@@ -1,11 +1,11 @@
 """Renders an overview that is sent on schedule as an Adaptive Card; see `sinks.contract.overview`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from detectors.incident import Silenced
-from detectors.values.durations import humanize
 from sinks.contract import overview_words as sentences
 from sinks.contract.overview import Overview, OverviewRow, ScheduledOverview
+from sinks.contract.overview_lists import RenderRow, overview_lists
 from sinks.contract.site_links import incident_url
 from sinks.contract.wording import SEVERITY_MARKS, kind_words, moment
 from sinks.integrations.teams.card import CARD_LIMIT, card_size
@@ -38,41 +38,29 @@ def render_overview(scheduled: ScheduledOverview, external_url: str = "") -> Ele
 
 
 def _lists(found: Overview, external_url: str, rows: int) -> Iterator[Element]:
-    recurring = [[*_name(row, external_url), run(f": {row.recurs}", _TEXT)] for row in found.recurring[:rows]]
-    labels = found.feedback.not_an_incident
-    lists = (
-        ("Open", found.still_open, [_incident(row, found.until, external_url) for row in found.open[:rows]]),
-        ("Recurring", len(found.recurring), recurring),
-        ("Most frequent kinds", len(found.kinds), _counts(found.kinds[:rows])),
-        ("Jobs with most incidents", len(found.jobs), _counts(found.jobs[:rows])),
-        ("Silences that end soon", len(found.silences_ending), [_ending(one) for one in found.silences_ending[:rows]]),
-        ("Marked as not an incident", len(labels), _counts(labels[:rows])),
+    render = RenderRow(
+        lambda row: line(
+            *_name(row, external_url),
+            words(f", {sentences.open_for(row, found.until)}: "),
+            run(row.summary, _TEXT),
+        ),
+        lambda row: line(*_name(row, external_url), words(": "), run(row.recurs, _TEXT)),
+        lambda name, count: line(run(name, _NAME), words(f": {count:,}")),
+        _ending,
     )
-    for title, total, lines in lists:
-        if lines:
-            yield line(bold(title), separator=True)
-            yield from (line(*runs) for runs in lines)
-            if total > len(lines):
-                yield line(words(f"and {total - len(lines):,} more", isSubtle=True))
+    for one in overview_lists(found, rows, render):
+        yield from (line(bold(one.title), separator=True), *one.rows)
+        if one.more:
+            yield line(words(f"and {one.more:,} more", isSubtle=True))
 
 
 def _closing(found: Overview) -> Iterator[Element]:
-    texts = (sentences.what_to_run(found), sentences.acknowledged(found), *sentences.closing(found))
-    yield from (line(words(text), separator=True) for text in texts if text)
+    yield from (line(words(text), separator=True) for text in sentences.closing(found))
 
 
-def _counts(counts: Sequence[tuple[str, int]]) -> list[list[Element]]:
-    return [[run(name, _NAME), words(f": {count:,}")] for name, count in counts]
-
-
-def _ending(one: Silenced) -> list[Element]:
-    return [words(f"{moment(one.until)}: "), run(one.comment, _TEXT), words(" ("), run(one.author, _NAME), words(")")]
-
-
-def _incident(row: OverviewRow, until: int, external_url: str) -> list[Element]:
-    silenced = f", silenced until {moment(row.silence.until)}" if row.silence is not None else ""
-    opened = words(f", open for {humanize(max(until - row.opened, 0))}{silenced}: ")
-    return [*_name(row, external_url), opened, run(row.summary, _TEXT)]
+def _ending(one: Silenced) -> Element:
+    author = (words(" ("), run(one.author, _NAME), words(")"))
+    return line(words(f"{moment(one.until)}: "), run(one.comment, _TEXT), *author)
 
 
 def _name(row: OverviewRow, external_url: str) -> list[Element]:

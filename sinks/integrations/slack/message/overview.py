@@ -1,11 +1,10 @@
 """Renders an overview that is sent on schedule; see `sinks.contract.overview`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from detectors.incident import Silenced
-from detectors.values.durations import humanize
 from sinks.contract import overview_words as words
 from sinks.contract.overview import Overview, OverviewRow, ScheduledOverview
+from sinks.contract.overview_lists import OverviewList, RenderRow, overview_lists
 from sinks.contract.site_links import incident_url
 from sinks.contract.wording import SEVERITY_MARKS, moment
 from sinks.integrations.slack.message.blocks import MESSAGE_LIMIT, Block, Message, plain_object, section
@@ -39,42 +38,22 @@ def render_overview(scheduled: ScheduledOverview, external_url: str = "", *, pla
 
 
 def _parts(found: Overview, external_url: str, rows: int) -> Iterator[str]:
-    lists = (
-        ("Open", found.still_open, [_incident(row, found.until, external_url) for row in found.open[:rows]]),
-        ("Recurring", len(found.recurring), [_recurring(row, external_url) for row in found.recurring[:rows]]),
-        ("Most frequent kinds", len(found.kinds), _counts(found.kinds[:rows])),
-        ("Jobs with most incidents", len(found.jobs), _counts(found.jobs[:rows])),
-        ("Silences that end soon", len(found.silences_ending), [_ending(one) for one in found.silences_ending[:rows]]),
-        ("Marked as not an incident", len(labels := found.feedback.not_an_incident), _counts(labels[:rows])),
+    render = RenderRow(
+        lambda row: f"{_name(row, external_url)}, {words.open_for(row, found.until)}: {prose(row.summary, _TEXT)}",
+        lambda row: f"{_name(row, external_url)}: {prose(row.recurs, _TEXT)}",
+        lambda name, count: f"{prose(name, _NAME)}: {count:,}",
+        lambda silence: f"{moment(silence.until)}: {prose(silence.comment, _TEXT)} ({prose(silence.author, _NAME)})",
     )
-    yield from (_list(title, total, lines) for title, total, lines in lists if lines)
-    yield from filter(None, (words.what_to_run(found), words.acknowledged(found), *words.closing(found)))
+    yield from map(_list, overview_lists(found, rows, render))
+    yield from words.closing(found)
 
 
-def _list(title: str, total: int, lines: Sequence[str]) -> str:
-    shown = [f"• {line}" for line in lines]
+def _list(found: OverviewList[str]) -> str:
+    shown = [f"• {row}" for row in found.rows]
     while len(shown) > 1 and sum(map(len, shown)) + len(shown) > _SECTION:
         del shown[-1]
-    more = [f"and {total - len(shown):,} more"] if total > len(shown) else []
-    return "\n".join((f"*{title}*", *shown, *more))
-
-
-def _recurring(row: OverviewRow, external_url: str) -> str:
-    return f"{_name(row, external_url)}: {prose(row.recurs, _TEXT)}"
-
-
-def _ending(one: Silenced) -> str:
-    return f"{moment(one.until)}: {prose(one.comment, _TEXT)} ({prose(one.author, _NAME)})"
-
-
-def _counts(counts: Sequence[tuple[str, int]]) -> list[str]:
-    return [f"{prose(name, _NAME)}: {count:,}" for name, count in counts]
-
-
-def _incident(row: OverviewRow, until: int, external_url: str) -> str:
-    silenced = f", silenced until {moment(row.silence.until)}" if row.silence is not None else ""
-    opened = humanize(max(until - row.opened, 0))
-    return f"{_name(row, external_url)}, open for {opened}{silenced}: {prose(row.summary, _TEXT)}"
+    more = found.more + len(found.rows) - len(shown)
+    return "\n".join((f"*{found.title}*", *shown, *([f"and {more:,} more"] if more else [])))
 
 
 def _name(row: OverviewRow, external_url: str) -> str:
